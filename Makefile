@@ -1,0 +1,64 @@
+# The commands of this repository. Each sets up what it needs, and is quick when nothing changed.
+
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+STEP := @scripts/step.sh
+SETUP := @scripts/setup.sh
+
+.NOTPARALLEL:
+.PHONY: help setup build test test-cpp test-asan test-python test-examples test-wheel \
+        check-includes lint format bench demo clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:  ## Install system packages (where it may) and .venv
+	$(SETUP) build test lint demo
+
+build:  ## Build the library, the Python module, C++ tests and benchmarks (build/release)
+	$(SETUP) build
+	$(STEP) "configure release" cmake --preset release --log-level=WARNING
+	$(STEP) "build release" cmake --build --preset release
+
+test: check-includes test-cpp test-python test-examples test-wheel test-asan  ## Run all tests
+
+check-includes:  ## Check which room includes which
+	$(STEP) "direction of includes" scripts/check_includes.py
+
+test-cpp: build  ## Run the C++ tests
+	$(STEP) "C++ tests" ctest --preset release
+
+test-asan:  ## Run the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(SETUP) build
+	$(STEP) "configure asan" cmake --preset asan --log-level=WARNING
+	$(STEP) "build asan" cmake --build --preset asan
+	$(STEP) "C++ tests under ASan and UBSan" ctest --preset asan
+
+test-python: build  ## Run the Python tests
+	$(SETUP) build test
+	$(STEP) "Python tests" $(PYTHON) -m pytest
+
+test-examples: build  ## Build the C++ examples against the installed package; run all examples
+	$(STEP) "examples" scripts/run_examples.sh
+
+test-wheel: build  ## Build the wheel and import it away from the working tree
+	$(STEP) "wheel" scripts/check_wheel.sh
+
+lint:  ## Check format, includes, and style of C++ and Python
+	$(SETUP) build lint
+	$(STEP) "direction of includes" scripts/check_includes.py
+	$(STEP) "lint" scripts/lint.sh
+
+format:  ## Format C++ and Python in place
+	$(SETUP) build lint
+	$(STEP) "format" scripts/format.sh
+
+bench: build  ## Measure the fixed costs against plain and torch.utils.checkpoint
+	$(STEP) "benchmarks" $(PYTHON) benchmarks/run.py
+
+demo: build  ## Fine-tune a language model with and without remat
+	$(SETUP) build demo
+	$(STEP) "demo" $(PYTHON) demo/demo.py
+
+clean:  ## Remove what was built; .venv stays
+	rm -rf build out python/remat/*.so

@@ -1,0 +1,39 @@
+"""Train in the memory you have: exact recomputation of activations for PyTorch.
+
+Training keeps every intermediate of the forward pass for backward. remat keeps some of them and computes the others again,
+operator by operator, with gradients equal bit for bit and no side effect repeated::
+
+    y = remat.checkpoint(block, x)          # a drop-in for torch.utils.checkpoint.checkpoint
+    with remat.region():                    # the same without a function
+        loss = model(x).sum()
+    remat.install()                         # every gradient_checkpointing=True uses remat from here on
+"""
+
+import torch  # noqa: F401  (loads libtorch before the extension needs it)
+
+from remat import _testing, memory
+from remat._C import Policy, __version__
+from remat._checkpoint import checkpoint, checkpoint_sequential
+from remat._install import install, uninstall
+from remat._policy import everything_saveable, keep_ops, nothing_saveable
+from remat._region import region
+from remat._segment import segment
+from remat._stats import reset_stats, stats
+
+__all__ = [
+    "Policy",
+    "__version__",
+    "_testing",
+    "checkpoint",
+    "checkpoint_sequential",
+    "everything_saveable",
+    "install",
+    "keep_ops",
+    "memory",
+    "nothing_saveable",
+    "region",
+    "reset_stats",
+    "segment",
+    "stats",
+    "uninstall",
+]

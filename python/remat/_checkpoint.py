@@ -1,0 +1,107 @@
+"""The call form, a drop-in for torch.utils.checkpoint."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+from torch.utils import checkpoint as torch_checkpoint
+
+from remat import _C
+from remat._policy import PolicyLike, as_policy
+from remat._region import as_segments
+
+T = TypeVar("T")
+
+# What install() replaces, and what torch.compile is handed to.
+_torchs_checkpoint = torch_checkpoint.checkpoint
+
+_LATER = {
+    "context_fn": "use a policy, for example remat.checkpoint(f, x, policy=remat.keep_ops(['mm']))",
+    "determinism_check": "remat compares samples of every recomputed tensor by default",
+    "debug": "print the tape of a remat.region() to see what is recorded",
+}
+
+
+def checkpoint(
+    function: Callable[..., T],
+    *args: Any,
+    policy: PolicyLike = None,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+    early_stop: bool = True,
+    context_fn: Any = torch_checkpoint.noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    **kwargs: Any,
+) -> T:
+    """Calls ``function(*args, **kwargs)`` and recomputes in backward what it would have saved.
+
+    The drop-in for ``torch.utils.checkpoint.checkpoint``. ``function`` is never called again: backward repeats the recorded
+    operators that it needs, below Python. So BatchNorm statistics, caches, counters and hooks change once, random
+    operators repeat their own draws, and gradients are equal bit for bit.
+
+    Args:
+        function: any callable; tensors it captures and parameters it uses are treated like arguments.
+        policy: what to keep, see :class:`remat.region`.
+        use_reentrant, preserve_rng_state, early_stop: accepted and without effect. There is no second call that could be
+            reentrant or stop early, and random operators always repeat what they drew.
+        context_fn, determinism_check, debug: not supported; ValueError unless left at their defaults.
+
+    Raises:
+        ValueError: for the options above and for unknown policy names.
+        RuntimeError: in backward, if something that must be read again was changed in between.
+    """
+    if context_fn is not torch_checkpoint.noop_context_fn:
+        _refuse("context_fn")
+    if determinism_check != "default":
+        _refuse("determinism_check")
+    if debug:
+        _refuse("debug")
+    if torch.compiler.is_compiling():
+        return _torchs_checkpoint(function, *args, use_reentrant=False, **kwargs)
+    return _C.call_in_region(function, args, kwargs, as_policy(policy), 1)
+
+
+def checkpoint_sequential(
+    functions: torch.nn.Sequential | Iterable[Callable[..., Any]],
+    segments: int | None = None,
+    input: Any = None,  # noqa: A002  (torch's name)
+    use_reentrant: bool | None = None,
+    policy: PolicyLike = None,
+    **kwargs: Any,
+) -> Any:
+    """Runs ``functions`` one after the other on ``input``, cut evenly into ``segments`` regions.
+
+    The drop-in for ``torch.utils.checkpoint.checkpoint_sequential``. ``segments`` is ceil(sqrt(n)) by default, so that memory
+    grows with sqrt(n) (Chen et al. 2016, arXiv 1604.06174); more segments than functions are as many as functions.
+
+    Raises:
+        ValueError: if there is no function, segments is not positive, or a keyword is unknown.
+    """
+    kwargs.pop("preserve_rng_state", None)
+    if kwargs:
+        raise ValueError(f"remat: checkpoint_sequential got unexpected keywords {sorted(kwargs)}")
+    layers = list(functions.children() if isinstance(functions, torch.nn.Sequential) else functions)
+    for part in even_parts(layers, segments):
+        input = _C.call_in_region(_run, (part, input), {}, as_policy(policy), 1)  # noqa: A001
+    return input
+
+
+def even_parts(layers: list[Any], segments: int | None) -> list[list[Any]]:
+    """Cuts ``layers`` into lists whose lengths differ by one at most; ceil(sqrt(n)) of them by default."""
+    if not layers:
+        raise ValueError("remat: there are no layers to run")
+    count = min(as_segments(segments) or math.ceil(math.sqrt(len(layers))), len(layers))
+    bounds = [i * len(layers) // count for i in range(count + 1)]
+    return [layers[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+
+
+def _run(layers: list[Callable[..., Any]], value: Any) -> Any:
+    for layer in layers:
+        value = layer(value)
+    return value
+
+
+def _refuse(option: str) -> None:
+    raise ValueError(f"remat.checkpoint does not support {option}: {_LATER[option]}")

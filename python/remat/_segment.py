@@ -1,0 +1,67 @@
+"""Regions around groups of layers of a model whose forward is not ours to change."""
+
+import sys
+from typing import Any
+
+import torch
+
+from remat import _C
+from remat._checkpoint import even_parts
+from remat._policy import PolicyLike, as_policy
+
+
+class Segments:
+    """Regions that open before the first layer of a group runs and close after its last, by module hooks."""
+
+    def __init__(self, parts: list[list[torch.nn.Module]], policy: _C.Policy | None) -> None:
+        self._policy = policy
+        self._handles: list[Any] = []
+        for part in parts:
+            self._watch(part)
+
+    def _watch(self, part: list[torch.nn.Module]) -> None:
+        open_regions: list[_C.Region] = []  # empty or one: a part does not contain itself
+
+        def begin(*_: Any) -> None:
+            end()  # a part that failed half way
+            open_regions.append(_C.Region(self._policy, 1))
+
+        def end(*_: Any) -> None:
+            while open_regions:
+                open_regions.pop().close()
+
+        def end_on_failure(_module: Any, _args: Any, result: Any) -> None:
+            if result is None and sys.exc_info()[0] is not None:
+                end()
+
+        self._handles.append(part[0].register_forward_pre_hook(begin, prepend=True))
+        for layer in part[:-1]:
+            self._handles.append(layer.register_forward_hook(end_on_failure, always_call=True))
+        self._handles.append(part[-1].register_forward_hook(end, always_call=True))
+
+    def remove(self) -> None:
+        """Takes the hooks away: the model trains as before."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+
+def segment(
+    layers: torch.nn.ModuleList | list[torch.nn.Module],
+    segments: int | None = None,
+    policy: PolicyLike = None,
+) -> Segments:
+    """Puts regions around groups of consecutive layers, whoever calls them.
+
+    For models whose forward runs ``layers`` in order, like the decoder layers of a language model::
+
+        handle = remat.segment(model.model.layers)      # ceil(sqrt(n)) regions
+
+    Args:
+        layers: modules that forward calls one after the other, each once.
+        segments: number of groups, as even as they can be; ceil(sqrt(n)) by default.
+        policy: what each region keeps, see :class:`remat.region`.
+
+    Returns a handle whose ``remove()`` undoes it.
+    """
+    return Segments(even_parts(list(layers), segments), as_policy(policy))

@@ -1,0 +1,34 @@
+"""Bytes of CPU tensors, which PyTorch does not count.
+
+A counting allocator is put around torch's own by :func:`install`; tensors made before are not counted.
+"""
+
+from remat import _C
+
+
+def install() -> None:
+    """Starts counting. Once a process; later calls do nothing."""
+    _C.install_allocator()
+
+
+def is_installed() -> bool:
+    """Whether counting has started."""
+    return _C.allocator_is_installed()
+
+
+def live_bytes() -> int:
+    """Bytes of CPU tensors that are alive. Starts counting if install() was not called."""
+    install()
+    return _C.live_bytes()
+
+
+def peak_bytes() -> int:
+    """The most bytes that were alive at once since the last reset_peak()."""
+    install()
+    return _C.peak_bytes()
+
+
+def reset_peak() -> None:
+    """Makes the bytes alive now the peak."""
+    install()
+    _C.reset_peak()

@@ -1,0 +1,93 @@
+#include "remat/record/ambient.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+namespace remat::record {
+
+namespace {
+
+/// Read by its effect: c10 can set the flag but not tell it, and a getter of our own would be one a processor.
+bool flushes_denormals() {
+  volatile float smallest_normal = 1.17549435e-38F;
+  return smallest_normal * 0.5F == 0.0F;
+}
+
+using at::Float32Backend;
+using at::Float32Op;
+
+}  // namespace
+
+Ambient Ambient::current() {
+  const auto& context = at::globalContext();
+  return {
+      .grad_mode = c10::GradMode::is_enabled(),
+      .inference_mode = c10::InferenceMode::is_enabled(),
+      .flush_denormal = flushes_denormals(),
+      .default_dtype = c10::get_default_dtype_as_scalartype(),
+      .threads = at::get_num_threads(),
+      .deterministic = context.deterministicAlgorithms(),
+      .deterministic_warn_only = context.deterministicAlgorithmsWarnOnly(),
+      .deterministic_fill = context.deterministicFillUninitializedMemory(),
+      .cudnn = context.userEnabledCuDNN(),
+      .cudnn_benchmark = context.benchmarkCuDNN(),
+      .cudnn_deterministic = context.deterministicCuDNN(),
+      .mkldnn = context.userEnabledMkldnn(),
+      .mkldnn_deterministic = context.deterministicMkldnn(),
+      .nnpack = context.userEnabledNNPACK(),
+      .linalg = context.linalgPreferredBackend(),
+      .generic = context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL),
+      .cuda_matmul = context.float32Precision(Float32Backend::CUDA, Float32Op::MATMUL),
+      .cuda_conv = context.float32Precision(Float32Backend::CUDA, Float32Op::CONV),
+      .cuda_rnn = context.float32Precision(Float32Backend::CUDA, Float32Op::RNN),
+      .mkldnn_matmul = context.float32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL),
+      .mkldnn_conv = context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV),
+      .mkldnn_rnn = context.float32Precision(Float32Backend::MKLDNN, Float32Op::RNN),
+  };
+}
+
+std::shared_ptr<const Ambient> interned_ambient() {
+  thread_local std::shared_ptr<const Ambient> last;
+  const Ambient now = Ambient::current();
+  if (!last || !(*last == now)) last = std::make_shared<const Ambient>(now);
+  return last;
+}
+
+void AmbientScope::switch_to(const Ambient& wanted) {
+  if (wanted == now_) return;
+  auto& context = at::globalContext();
+  const auto change = [&](auto field, auto set) {
+    if (wanted.*field != now_.*field) set(wanted.*field);
+  };
+  const auto precision = [&](at::Float32Precision Ambient::*field, Float32Backend backend, Float32Op op) {
+    change(field, [&](at::Float32Precision value) { context.setFloat32Precision(backend, op, value); });
+  };
+  change(&Ambient::grad_mode, [](bool on) { c10::GradMode::set_enabled(on); });
+  change(&Ambient::flush_denormal, [](bool on) { at::Context::setFlushDenormal(on); });
+  change(&Ambient::default_dtype, [](auto type) { c10::set_default_dtype(c10::scalarTypeToTypeMeta(type)); });
+  change(&Ambient::threads, [](int count) { at::set_num_threads(count); });
+  if (wanted.deterministic != now_.deterministic || wanted.deterministic_warn_only != now_.deterministic_warn_only) {
+    context.setDeterministicAlgorithms(wanted.deterministic, wanted.deterministic_warn_only);
+  }
+  change(&Ambient::deterministic_fill, [&](bool on) { context.setDeterministicFillUninitializedMemory(on); });
+  change(&Ambient::cudnn, [&](bool on) { context.setUserEnabledCuDNN(on); });
+  change(&Ambient::cudnn_benchmark, [&](bool on) { context.setBenchmarkCuDNN(on); });
+  change(&Ambient::cudnn_deterministic, [&](bool on) { context.setDeterministicCuDNN(on); });
+  change(&Ambient::mkldnn, [&](bool on) { context.setUserEnabledMkldnn(on); });
+  change(&Ambient::mkldnn_deterministic, [&](bool on) { context.setDeterministicMkldnn(on); });
+  change(&Ambient::nnpack, [&](bool on) { context.setUserEnabledNNPACK(on); });
+  change(&Ambient::linalg, [&](at::LinalgBackend backend) { context.setLinalgPreferredBackend(backend); });
+  precision(&Ambient::generic, Float32Backend::GENERIC, Float32Op::ALL);
+  precision(&Ambient::cuda_matmul, Float32Backend::CUDA, Float32Op::MATMUL);
+  precision(&Ambient::cuda_conv, Float32Backend::CUDA, Float32Op::CONV);
+  precision(&Ambient::cuda_rnn, Float32Backend::CUDA, Float32Op::RNN);
+  precision(&Ambient::mkldnn_matmul, Float32Backend::MKLDNN, Float32Op::MATMUL);
+  precision(&Ambient::mkldnn_conv, Float32Backend::MKLDNN, Float32Op::CONV);
+  precision(&Ambient::mkldnn_rnn, Float32Backend::MKLDNN, Float32Op::RNN);
+  now_ = wanted;
+}
+
+}  // namespace remat::record

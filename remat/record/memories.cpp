@@ -1,0 +1,173 @@
+#include "remat/record/memories.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "remat/memory/memory.h"
+#include "remat/record/spot.h"
+#include "remat/record/view.h"
+
+namespace remat::record {
+
+using tape::BufferId;
+using tape::kNone;
+using tape::ValueId;
+
+namespace {
+
+const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+c10::weak_intrusive_ptr<c10::StorageImpl> weakly(const at::Tensor& tensor) {
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(
+      tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl());
+}
+
+/// True iff the memory came from somewhere else than torch's allocator: numpy, DLPack, a mapped file.
+bool is_foreign(const c10::StorageImpl& storage) {
+  return storage.device_type() == c10::kCPU && storage.data() != nullptr &&
+         !memory::is_allocator_deleter(storage.data_ptr().get_deleter());
+}
+
+}  // namespace
+
+c10::TensorImpl* parameter_of(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta == nullptr) return nullptr;
+  if (meta->requires_grad_) return tensor.unsafeGetTensorImpl();
+  if (!meta->is_view_) return nullptr;
+  const auto* view = static_cast<const torch::autograd::DifferentiableViewMeta*>(meta);
+  if (!view->has_bw_view()) return nullptr;
+  const auto& base = view->get_backward_view().base_;
+  const auto* base_meta = torch::autograd::impl::get_autograd_meta(base);
+  return base_meta != nullptr && base_meta->requires_grad_ ? base.unsafeGetTensorImpl() : nullptr;
+}
+
+BufferId Memories::see(const at::Tensor& tensor) {
+  if (auto* parameter = parameter_of(tensor)) return see_parameter(tensor, *parameter);
+  const auto found = by_storage_.find(storage_of(tensor));
+  if (found == by_storage_.end()) return meet(tensor);
+  check(found->second, tensor);
+  return found->second;
+}
+
+bool Memories::knows(const at::Tensor& tensor) const {
+  return parameter_of(tensor) != nullptr || by_storage_.count(storage_of(tensor)) != 0;
+}
+
+void Memories::check(BufferId buffer, const at::Tensor& tensor) {
+  Memory& memory = recording_.memories[buffer];
+  const c10::StorageImpl& storage = *storage_of(tensor);
+  if (!memory.witness(tensor) || memory.data != storage.data() || memory.bytes != storage.nbytes()) {
+    lose(buffer);
+    memory.refresh(storage);
+  }
+  check_birth(memory, storage, buffer);
+}
+
+void Memories::check_birth(Memory& memory, const c10::StorageImpl& storage, BufferId buffer) {
+  if (!memory.birth) return;
+  if (memory.birth->value != memory.current) {
+    memory.birth.reset();
+  } else {
+    auto strong = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(&storage));
+    if (spot_hash(view_over(std::move(strong), memory.birth->geometry)) != memory.birth->hash) lose(buffer);
+  }
+}
+
+BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter) {
+  const auto found = by_parameter_.find(&parameter);
+  const c10::StorageImpl* storage = storage_of(tensor);
+  if (found != by_parameter_.end()) {
+    Memory& memory = recording_.memories[found->second];
+    if (!memory.witness(tensor)) {
+      lose(found->second);
+      memory.refresh(*storage);
+    }
+    return found->second;
+  }
+  const BufferId buffer = recording_.tape.add_buffer(static_cast<int64_t>(storage->nbytes()));
+  Memory& memory = recording_.memories.emplace_back(weakly(tensor));
+  memory.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(
+      c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&parameter));
+  memory.current = recording_.tape.add_source(buffer);
+  memory.refresh(*storage);
+  memory.witness(tensor);
+  by_parameter_.emplace(&parameter, buffer);
+  by_storage_.emplace(storage, buffer);  // so that a write through `.data` is a write to the parameter
+  return buffer;
+}
+
+BufferId Memories::meet(const at::Tensor& tensor) {
+  const c10::StorageImpl& storage = *storage_of(tensor);
+  if (is_foreign(storage)) {
+    const BufferId owner = overlapping(storage);
+    if (owner != kNone) {
+      aliases_.push_back(weakly(tensor));
+      by_storage_.emplace(&storage, owner);
+      lose(owner);
+      return owner;
+    }
+  }
+  const BufferId buffer = adopt(tensor);
+  recording_.memories[buffer].current = recording_.tape.add_source(buffer);
+  return buffer;
+}
+
+BufferId Memories::overlapping(const c10::StorageImpl& storage) const {
+  const auto* begin = static_cast<const char*>(storage.data());
+  const auto* end = begin + storage.nbytes();
+  for (BufferId buffer = 0; buffer < recording_.memories.size(); ++buffer) {
+    const Memory& memory = recording_.memories[buffer];
+    const auto* first = static_cast<const char*>(memory.data);
+    if (memory.storage.use_count() > 0 && first < end && begin < first + memory.bytes) return buffer;
+  }
+  return kNone;
+}
+
+BufferId Memories::adopt(const at::Tensor& fresh) {
+  const c10::StorageImpl& storage = *storage_of(fresh);
+  const BufferId buffer = recording_.tape.add_buffer(static_cast<int64_t>(storage.nbytes()));
+  Memory& memory = recording_.memories.emplace_back(weakly(fresh));
+  memory.refresh(storage);
+  memory.witness(fresh);
+  by_storage_[&storage] = buffer;
+  return buffer;
+}
+
+void Memories::lose(BufferId buffer) { recording_.memories[buffer].current = recording_.tape.add_source(buffer); }
+
+void Memories::settle(BufferId buffer, ValueId value) {
+  recording_.memories[buffer].current = value;
+  refresh(buffer);
+}
+
+void Memories::refresh(BufferId buffer) {
+  Memory& memory = recording_.memories[buffer];
+  if (const auto storage = memory.storage.lock()) memory.refresh(*storage);
+}
+
+std::vector<ValueId> Memories::live_values() const {
+  std::vector<ValueId> values;
+  for (const Memory& memory : recording_.memories) {
+    if (memory.current != kNone && (memory.storage.use_count() > 0 || memory.parameter.use_count() > 0)) {
+      values.push_back(memory.current);
+    }
+  }
+  return values;
+}
+
+void Memories::rebuild() {
+  by_storage_.clear();
+  by_parameter_.clear();
+  for (BufferId buffer = 0; buffer < recording_.memories.size(); ++buffer) {
+    const Memory& memory = recording_.memories[buffer];
+    if (memory.is_parameter()) by_parameter_.emplace(memory.parameter._unsafe_get_target(), buffer);
+    by_storage_.emplace(memory.storage._unsafe_get_target(), buffer);
+  }
+  // Foreign storages over an owner's memory are met, and recognized, again.
+  aliases_.clear();
+}
+
+}  // namespace remat::record

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+
+#include "remat/tape/geometry.h"
+#include "remat/tape/ids.h"
+
+namespace remat::record {
+
+/// A version counter that tensors of a buffer show, and the count it had when last looked at. Holding a counter does
+/// not hold the storage.
+struct Witness {
+  c10::VariableVersion counter;
+  uint32_t expected = 0;
+};
+
+/// What a buffer of the tape is in this process: a storage, weakly held so that recording frees nothing later than
+/// plain training does, and yet its address is not given to another while the tape knows it.
+struct Memory {
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  const void* data = nullptr;
+  size_t bytes = 0;
+  c10::SmallVector<Witness, 1> witnesses;
+  tape::ValueId current = tape::kNone;  ///< the value that the storage holds now
+
+  /// Set for parameters, which are known by tensor: their storage may be swapped (FSDP, ZeRO-3, `.data = `).
+  c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
+
+  /// What a factory's result held when it was made. A user may since have written it through numpy.
+  struct Birth {
+    tape::ValueId value;
+    tape::Geometry geometry;
+    uint64_t hash;
+  };
+  std::unique_ptr<Birth> birth;
+
+  explicit Memory(c10::weak_intrusive_ptr<c10::StorageImpl> at) : storage(std::move(at)) {}
+
+  [[nodiscard]] bool is_parameter() const { return parameter._unsafe_get_target() != nullptr; }
+
+  /// True iff the storage lies where it did and no counter moved.
+  [[nodiscard]] bool is_intact(const c10::StorageImpl& at) const;
+  /// True iff no known counter moved.
+  [[nodiscard]] bool counters_hold() const;
+  /// Takes the present address, size and counts as what is to be expected.
+  void refresh(const c10::StorageImpl& at);
+  /// Adds the tensor's counter where it is a new one. Returns false iff a known one moved.
+  bool witness(const at::Tensor& tensor);
+};
+
+}  // namespace remat::record

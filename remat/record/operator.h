@@ -1,0 +1,65 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <string>
+#include <vector>
+
+namespace remat::record {
+
+/// What the recorder knows of one operator overload. Built once and kept for the life of the process.
+struct Operator {
+  /// How much its schema is believed.
+  enum class Trust : uint8_t {
+    aten,      ///< alias annotations hold, but for the corrections in operator.cpp
+    kept,      ///< another namespace: results are kept, arguments are compared before and after
+    distrust,  ///< c10d and kin write arguments that their schema calls inputs: every argument counts as written
+  };
+
+  struct Argument {
+    std::string name;
+    bool written = false;
+    bool overwritten = false;  ///< where written: all of it, reading none of it first
+    bool generator = false;
+    /// A running statistic that a training-mode norm updates: its result does not depend on it, and the update must not
+    /// happen twice, so a replay gives it scratch.
+    bool statistic = false;
+  };
+
+  c10::OperatorHandle handle;
+  std::string name;      ///< "aten::add.Tensor"
+  const char* base;      ///< the schema's "aten::add"
+  const char* overload;  ///< the schema's "Tensor"
+  std::vector<Argument> arguments;
+  size_t returns = 0;
+  Trust trust = Trust::aten;
+  bool view = false;       ///< returns views of its arguments and writes nothing: geometry, not a node
+  bool undefined = false;  ///< empty and kin: results hold whatever the memory held
+  bool factory = false;    ///< zeros, clone and kin: users fill the result through pointers nobody can watch
+  bool seeded = false;     ///< draws from the default generator unless given one
+  bool resizes = false;    ///< resize_ and set_: the storage itself changes
+  int training = -1;       ///< index of the argument that says whether a norm updates its statistics
+  bool writes = false;     ///< any argument is written
+
+  /// Results whose bits may differ from run to run though the outputs that matter are equal (oneDNN RNN workspace).
+  uint32_t unrepeatable_results = 0;
+
+  explicit Operator(const c10::OperatorHandle& found);
+
+  /// True iff the call runs other operators in its place on this device (CompositeImplicitAutograd without a kernel of
+  /// its own), or has a kernel of its own above autograd that a replay below autograd would not reach.
+  [[nodiscard]] bool is_composite(c10::DeviceType device) const;
+  /// True iff autocast would call the operator again with cast arguments.
+  [[nodiscard]] bool is_autocast(c10::DeviceType device) const;
+
+  /// The operator of an event, or nullptr where the event is none (a Python autograd.Function).
+  static const Operator* of(const at::RecordFunction& event);
+
+ private:
+  enum : uint8_t { kUnasked, kNo, kYes };
+  mutable uint8_t composite_[2] = {kUnasked, kUnasked};  // CPU, any other device: asked once each
+  mutable uint8_t autocast_[2] = {kUnasked, kUnasked};
+};
+
+}  // namespace remat::record

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "remat/policy/policy.h"
+#include "remat/record/call.h"
+#include "remat/record/memories.h"
+#include "remat/record/recording.h"
+#include "remat/record/stats.h"
+
+namespace remat::record {
+
+/// Where a tensor that autograd saves lies on the tape.
+struct Location {
+  tape::SavedId saved = tape::kNone;  ///< kNone: keep the tensor, for this reason
+  Reason reason = Reason::unknown;
+  uint64_t spot = 0;                  ///< of the elements, where it is recomputed
+  tape::Geometry geometry;            ///< likewise
+
+  static Location kept(Reason why) {
+    Location location;
+    location.reason = why;
+    return location;
+  }
+};
+
+/// A saved tensor that waits for the operator that saves it to end: autograd packs outputs before the kernel has
+/// filled them.
+class Packed {
+ public:
+  virtual ~Packed() = default;
+  /// Called once, on the thread that packed.
+  virtual void settle(Location location) = 0;
+};
+
+/// Records what one thread does while a region is open on it. Owned by the outermost region.
+class Recorder {
+ public:
+  explicit Recorder(std::shared_ptr<Recording> recording);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// The recorder of this thread, nullptr where no region is open.
+  static Recorder* current();
+
+  void open_region(const policy::Policy& policy);
+  /// Closes the region that was the `depth`-th to open and cuts it (see RegionOptions::segments); with the last one
+  /// recording ends. Throws c10::Error where a region inside is still open, or on another thread.
+  void close_region(size_t depth, size_t segments);
+  [[nodiscard]] size_t open_regions() const { return regions_.size(); }
+
+  /// Says where `tensor` lies, at once or, while an operator runs, when it has ended. The caller must call
+  /// withdraw(packed) if `packed` dies before.
+  void pack(Packed& packed, const at::Tensor& tensor);
+  void withdraw(const Packed& packed);
+
+  /// Keeps everything from here on; the error is raised when the region closes.
+  void fail(std::exception_ptr error);
+  [[nodiscard]] std::exception_ptr failure() const { return failure_; }
+
+  [[nodiscard]] const std::shared_ptr<Recording>& recording() const { return recording_; }
+
+  // Called by the observer.
+  void begin(const at::RecordFunction& event);
+  void end(const at::RecordFunction& event);
+
+  /// No recording on this thread while it lives: replays, and what the recorder itself calls.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    bool was_;
+  };
+
+ private:
+  enum class Leaf : uint8_t {
+    none,      ///< no operator is running
+    ignored,   ///< nothing of it is recorded: views, backward, after a failure
+    recorded,  ///< an operator of which a node may be made
+    opaque,    ///< a custom Function or operator: arguments are compared afterwards, results are kept
+  };
+
+  struct Read {
+    tape::BufferId buffer;
+    tape::ValueId value;
+    at::Tensor source;  ///< defined where the value has no producer and may have to be held
+    uint32_t version;   ///< the tensor's count before the call
+  };
+  struct Written {
+    at::Tensor tensor;
+    uint32_t read;
+    bool overwritten;
+    bool statistic;
+    uint64_t before;  ///< spot hash of what an in-place operator is about to change
+  };
+  struct Compared {
+    at::Tensor tensor;
+    uint64_t before;
+  };
+  struct Pending {
+    Packed* packed;
+    at::Tensor tensor;
+    uint32_t version;
+  };
+  struct Region {
+    tape::RegionId id;
+    policy::Policy policy;
+  };
+
+  // Which kind of leaf a call is.
+  Leaf classify(const at::RecordFunction& event, const Operator* op, at::ArrayRef<c10::IValue> arguments);
+  static bool is_transparent(const Operator& op, at::ArrayRef<c10::IValue> arguments);
+
+  void begin_recorded(at::ArrayRef<c10::IValue> arguments);
+  bool read_argument(const Operator::Argument& argument, bool trains, const at::Tensor& tensor);
+  void begin_opaque(at::ArrayRef<c10::IValue> arguments);
+  void protect(const Written& written);
+
+  void end_recorded(const at::RecordFunction& event);
+  std::vector<at::Tensor> fresh_results(const std::vector<c10::IValue>& outputs, bool& all_plain) const;
+  bool can_replay() const;
+  void adopt_undefined(const std::vector<at::Tensor>& fresh);
+  void add_node(const std::vector<at::Tensor>& fresh);
+  void forget_writes();
+  void hold_sources(tape::NodeId node);
+  void hold_source(const Read& read);
+  void apply_policy(tape::NodeId node);
+  void settle_written(tape::NodeId node);
+  void settle_results(tape::NodeId node, const std::vector<at::Tensor>& fresh);
+  void end_opaque();
+  tape::DrawId observe_draw(at::ArrayRef<c10::IValue> arguments, bool& readable);
+
+  // Saved tensors.
+  Location locate(const at::Tensor& tensor);
+  Location locate(const at::Tensor& tensor, uint32_t version);
+  Location at_value(const at::Tensor& tensor, tape::ValueId value);
+  Location pre_image(const at::Tensor& tensor);
+  const Written* writer_of(const at::Tensor& tensor) const;
+  void settle_pending();
+
+  void cut(const Region& region, size_t segments);
+  void stop();
+  void prune_if_grown();
+  void clear_leaf();
+
+  std::shared_ptr<Recording> recording_;
+  Memories memories_;
+  std::vector<Region> regions_;
+  std::exception_ptr failure_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  at::CallbackHandle observer_;
+  size_t prune_at_;
+
+  // The running leaf. Calls nest; the leaf is the one at depth `leaf_depth_`, calls inside belong to it.
+  size_t depth_ = 0;
+  size_t leaf_depth_ = 0;
+  Leaf leaf_ = Leaf::none;
+  const Operator* op_ = nullptr;
+  CallBuilder call_;
+  std::vector<Read> reads_;
+  std::vector<Written> written_;
+  std::vector<Compared> compared_;
+  std::vector<Pending> pending_;
+  tape::DrawId draw_ = tape::kNone;
+  tape::DrawId last_draw_ = tape::kNone;
+  bool recordable_ = true;  ///< every argument so far can be recorded
+  int exceptions_ = 0;      ///< in flight when the leaf began
+};
+
+/// True iff a region opened here and now would record: grad mode is on and no torch.func transform is active.
+bool can_record();
+
+}  // namespace remat::record

@@ -1,0 +1,167 @@
+#include "remat/record/recording.h"
+
+#include <c10/util/Exception.h>
+
+#include <unordered_set>
+
+#include "remat/record/spot.h"
+#include "remat/record/view.h"
+#include "remat/tape/slice.h"
+
+namespace remat::record {
+
+using tape::kNone;
+using tape::NodeId;
+using tape::ValueId;
+
+namespace {
+
+/// Every recording that is alive.
+struct Registry {
+  std::mutex mutex;
+  std::unordered_set<Recording*> recordings;
+};
+
+Registry& registry() {
+  static auto& registry = *new Registry;  // graphs in statics die after it would
+  return registry;
+}
+
+}  // namespace
+
+Recording::Recording() {
+  const std::lock_guard lock(registry().mutex);
+  registry().recordings.insert(this);
+}
+
+Recording::~Recording() {
+  const std::lock_guard lock(registry().mutex);
+  registry().recordings.erase(this);
+}
+
+int64_t total_held_bytes() {
+  const std::lock_guard lock(registry().mutex);
+  int64_t bytes = 0;
+  for (Recording* recording : registry().recordings) bytes += recording->held_bytes();
+  return bytes;
+}
+
+std::optional<c10::Storage> Recording::original(ValueId value) {
+  const Memory& memory = memories[tape.value(value).buffer];
+  if (memory.current != value || !tape.value(value).defined) return std::nullopt;
+  auto storage = memory.storage.lock();
+  if (!storage || !memory.is_intact(*storage)) return std::nullopt;
+  return c10::Storage(std::move(storage));
+}
+
+std::optional<c10::Storage> Recording::at_hand(ValueId value) {
+  const auto entry = held.find(value);
+  if (entry == held.end()) return original(value);
+  return held_storage(value, entry->second);
+}
+
+std::optional<c10::Storage> Recording::held_storage(ValueId value, const Held& entry) {
+  if (entry.why == Held::Why::copy) return entry.storage;
+  const Memory& memory = memories[tape.value(value).buffer];
+  const bool current = memory.current == value;
+  if (entry.parameter.defined()) {
+    if (!current || !memory.counters_hold()) report_changed(value);
+    c10::Storage storage = entry.parameter.storage();
+    TORCH_CHECK(storage.nbytes() != 0 || memory.bytes == 0, "remat: a parameter of ",
+                memory.bytes, " bytes has no storage when backward recomputes from it (it is sharded and was freed after use). "
+                "Keep it gathered until backward, or keep what is computed from it with a policy.");
+    return storage;
+  }
+  const bool intact = current && memory.is_intact(*entry.storage.unsafeGetStorageImpl());
+  if (entry.why == Held::Why::policy) return intact ? std::make_optional(entry.storage) : std::nullopt;
+  if (!intact) report_changed(value);
+  if (entry.seen && spot_hash(view_over(entry.storage, entry.seen->geometry)) != entry.seen->hash) {
+    report_changed(value);
+  }
+  return entry.storage;
+}
+
+void Recording::report_changed(ValueId value) const {
+  for (NodeId id = 0; id < tape.nodes(); ++id) {
+    const auto reads = tape.reads(id);
+    for (size_t i = 0; i < reads.size(); ++i) {
+      if (reads[i] != value) continue;
+      TORCH_CHECK(false, "remat: one of the variables needed for gradient computation has been modified by an inplace operation: ",
+                  "a tensor ", tape::to_text(tape.node(id).call->reads[i]), " that was made outside the region and is read by ",
+                  tape.node(id).call->op, " in it was changed after the forward pass, so the values that backward needs cannot be "
+                  "recomputed. Change it after backward, give the region a clone, or keep the result of ",
+                  tape.node(id).call->op, " with a policy (remat.keep_ops). Under autocast this may be a weight that an optimizer "
+                  "step changed before backward.");
+    }
+  }
+  TORCH_CHECK(false, "remat: one of the variables needed for gradient computation has been modified by an inplace operation");
+}
+
+std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots, std::vector<Held>& freed) {
+  std::vector<ValueId> wanted = roots;
+  for (tape::SavedId id = 0; id < saved.size(); ++id) {
+    if (!saved[id].released.load(std::memory_order_relaxed)) wanted.push_back(tape.saved()[id].value);
+  }
+  const auto kept = [&](ValueId value) {
+    const auto entry = held.find(value);
+    return entry != held.end() && entry->second.why != Held::Why::source;
+  };
+  const auto nodes = tape::slice(tape, wanted, kept);
+  std::vector<bool> needed_nodes(tape.nodes(), false);
+  std::vector<bool> needed_values(tape.values(), false);
+  for (const ValueId value : wanted) needed_values[value] = true;
+  for (const NodeId id : nodes) {
+    needed_nodes[id] = true;
+    for (const ValueId value : tape.reads(id)) {
+      if (value != kNone) needed_values[value] = true;
+    }
+    for (const ValueId value : tape.writes(id)) needed_values[value] = true;
+    for (const ValueId value : tape.results(id)) needed_values[value] = true;
+  }
+  const auto renumbered = tape.prune(needed_nodes, needed_values);
+  ska::flat_hash_map<ValueId, Held> still_held;
+  for (auto& [value, entry] : held) {
+    if (renumbered.values[value] != kNone) {
+      still_held.emplace(renumbered.values[value], std::move(entry));
+    } else {
+      freed.push_back(std::move(entry));
+    }
+  }
+  held = std::move(still_held);
+  std::vector<Memory> memories_left;
+  memories_left.reserve(tape.buffers());
+  for (tape::BufferId id = 0; id < memories.size(); ++id) {
+    if (renumbered.buffers[id] == kNone) continue;
+    Memory& memory = memories_left.emplace_back(std::move(memories[id]));
+    memory.current = memory.current == kNone ? kNone : renumbered.values[memory.current];
+    if (memory.birth) memory.birth->value = renumbered.values[memory.birth->value];
+  }
+  memories = std::move(memories_left);
+  drop_unused_draws();
+  if (source) source->renumber(renumbered.values);
+  return renumbered.values;
+}
+
+void Recording::drop_unused_draws() {
+  std::vector<tape::DrawId> renumbered(draws.size(), kNone);
+  std::vector<Draw> used;
+  for (NodeId id = 0; id < tape.nodes(); ++id) {
+    const tape::DrawId draw = tape.node(id).draw;
+    if (draw == kNone || renumbered[draw] != kNone) continue;
+    renumbered[draw] = static_cast<tape::DrawId>(used.size());
+    used.push_back(std::move(draws[draw]));
+  }
+  draws = std::move(used);
+  tape.renumber_draws(renumbered);
+}
+
+int64_t Recording::held_bytes() {
+  const std::lock_guard lock(mutex);
+  int64_t bytes = source ? source->cached_bytes() : 0;
+  for (const auto& [value, entry] : held) {
+    if (entry.storage) bytes += static_cast<int64_t>(entry.storage.nbytes());
+  }
+  return bytes;
+}
+
+}  // namespace remat::record

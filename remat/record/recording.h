@@ -1,0 +1,100 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "remat/record/memory.h"
+#include "remat/record/randomness.h"
+#include "remat/tape/tape.h"
+
+namespace remat::record {
+
+/// A value that a recording holds strongly.
+struct Held {
+  enum class Why : uint8_t {
+    source,  ///< made outside: the storage itself, or the parameter
+    copy,    ///< made outside and small, or about to be overwritten: a private copy
+    policy,  ///< a policy keeps it
+  };
+  Why why = Why::source;
+  c10::Storage storage;
+  at::Tensor parameter;  ///< defined iff the value is a parameter's, whose storage may be swapped
+
+  /// Of a large source: how its first reader saw it and a hash of that, to notice writes that no counter shows.
+  std::unique_ptr<Memory::Birth> seen;
+};
+
+/// What autograd did with a saved tensor's handle since.
+struct SavedState {
+  std::atomic<bool> released{false};  ///< the handle is gone; written without a lock
+  int64_t served_in = kNever;         ///< the graph task that last asked for it
+
+  static constexpr int64_t kNever = -2;
+};
+
+class Recording;
+
+/// Gives the bytes of saved tensors back. Declared here, since handles ask for it; implemented by replay.
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// The storage of the saved tensor's value as the forward pass saw it.
+  virtual c10::Storage fetch(Recording& recording, tape::SavedId saved) = 0;
+  /// The handle of a saved tensor is gone. Called with no lock held; never waits for one.
+  virtual void forget(Recording& recording, tape::SavedId saved) = 0;
+  /// Value ids changed.
+  virtual void renumber(const std::vector<tape::ValueId>& values) = 0;
+  [[nodiscard]] virtual int64_t cached_bytes() const = 0;
+};
+
+/// A tape and what its ids stand for in this process. Shared by the open region and the handles of its saved tensors;
+/// the last of them frees it.
+class Recording {
+ public:
+  Recording();
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  tape::Tape tape;
+  std::vector<Memory> memories;                    ///< by BufferId
+  ska::flat_hash_map<tape::ValueId, Held> held;
+  std::vector<Draw> draws;                         ///< by DrawId
+  std::deque<SavedState> saved;                    ///< by SavedId
+  std::unique_ptr<Source> source;
+
+  /// Guards everything above but `SavedState::released`. No tensor may die and no Python may run while it is held:
+  /// both can wait for a thread that waits for this lock. Recursive, since a replayed operator may ask for a saved
+  /// tensor of the same tape.
+  std::recursive_mutex mutex;
+
+  /// The storage that holds the value now without running anything: a held one, or the original if it lives and nobody
+  /// changed it. Nothing otherwise. Throws where the value can only come from outside and was changed there.
+  std::optional<c10::Storage> at_hand(tape::ValueId value);
+  /// Like at_hand, but of the original only.
+  std::optional<c10::Storage> original(tape::ValueId value);
+
+  /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What is to be freed is moved to
+  /// `freed`, for the caller to destroy without the lock. Returns the new id of every value, kNone for dropped ones.
+  std::vector<tape::ValueId> prune(const std::vector<tape::ValueId>& roots, std::vector<Held>& freed);
+
+  /// Bytes of storages held because of this recording: sources, copies, kept values and what replays hold.
+  [[nodiscard]] int64_t held_bytes();
+
+ private:
+  void drop_unused_draws();
+  std::optional<c10::Storage> held_storage(tape::ValueId value, const Held& entry);
+  [[noreturn]] void report_changed(tape::ValueId value) const;
+};
+
+/// Recording::held_bytes of all recordings that are alive.
+int64_t total_held_bytes();
+
+}  // namespace remat::record

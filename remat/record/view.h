@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "remat/tape/geometry.h"
+
+/// Writes a tape while a region is open: what ran, on which buffers, in which ambient state.
+namespace remat::record {
+
+/// What the recorder can do with a tensor.
+enum class Kind : uint8_t {
+  plain,    ///< strided, its bytes lie in a storage
+  wrapper,  ///< a subclass or a torch.func wrapper: its operators call others on what it wraps
+  opaque,   ///< sparse, quantized, nested, meta, without data: never tracked, kept as autograd keeps it
+};
+
+Kind kind_of(const at::Tensor& tensor);
+
+tape::DType dtype_of(c10::ScalarType type);
+
+/// Geometry of a plain tensor.
+tape::Geometry geometry_of(const at::Tensor& tensor);
+
+/// A detached tensor of that geometry over `storage`.
+at::Tensor view_over(c10::Storage storage, const tape::Geometry& geometry);
+
+/// True iff the tensor's elements are all bytes of its storage, each once.
+bool covers_storage(const at::Tensor& tensor);
+
+/// A copy of a storage's bytes at an address equal modulo 64: kernels choose their path, and so their bits, by it.
+c10::Storage copy_of(const c10::Storage& storage);
+
+/// A zero-filled storage of `bytes`. Zero, since what stands for a content that does not matter must not be a
+/// denormal or NaN that slows a kernel down.
+c10::Storage zeros(int64_t bytes, tape::Device device);
+
+}  // namespace remat::record

@@ -1,0 +1,67 @@
+#include "remat/region.h"
+
+#include <c10/util/Exception.h>
+
+#include "remat/record/recorder.h"
+#include "remat/replay/replayer.h"
+#include "remat/saved/engine.h"
+
+namespace remat {
+
+namespace {
+
+/// The recorder of this thread's open outermost region.
+thread_local std::weak_ptr<record::Recorder> open_recorder;
+
+std::shared_ptr<record::Recorder> open_or_join() {
+  auto recorder = open_recorder.lock();
+  if (recorder && record::Recorder::current() == recorder.get()) return recorder;
+  saved::install_engine();
+  auto recording = std::make_shared<record::Recording>();
+  recording->source = std::make_unique<replay::Replayer>();
+  record::counters().regions.fetch_add(1, std::memory_order_relaxed);
+  recorder = std::make_shared<record::Recorder>(std::move(recording));
+  open_recorder = recorder;
+  return recorder;
+}
+
+}  // namespace
+
+Region::Region(const RegionOptions& options) : segments_(options.segments) {
+  if (!record::can_record()) return;
+  recorder_ = open_or_join();
+  recording_ = recorder_->recording();
+  recorder_->open_region(options.policy);
+  depth_ = recorder_->open_regions();
+}
+
+Region::~Region() {
+  try {
+    leave();
+  } catch (...) {  // a destructor that runs because of an exception must not throw another
+  }
+}
+
+void Region::close() {
+  if (!recorder_) return;
+  const auto recorder = recorder_;
+  leave();
+  if (recorder->failure() && recorder->open_regions() == 0) std::rethrow_exception(recorder->failure());
+}
+
+void Region::leave() {
+  if (!recorder_) return;
+  const auto recorder = std::exchange(recorder_, nullptr);
+  recorder->close_region(depth_, segments_);
+}
+
+bool Region::is_recording() const { return recorder_ != nullptr; }
+
+const tape::Tape& Region::tape() const {
+  static const tape::Tape empty;
+  return recording_ ? recording_->tape : empty;
+}
+
+int64_t Region::held_bytes() const { return recording_ ? recording_->held_bytes() : 0; }
+
+}  // namespace remat

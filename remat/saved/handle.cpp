@@ -1,0 +1,78 @@
+#include "remat/saved/handle.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include "remat/record/spot.h"
+#include "remat/record/view.h"
+
+namespace remat::saved {
+
+namespace {
+
+int64_t bytes_of(const at::Tensor& tensor) { return tensor.numel() * static_cast<int64_t>(tensor.itemsize()); }
+
+bool counts_versions(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->version_counter().enabled(); }
+
+}  // namespace
+
+Handle::~Handle() {
+  if (!settled_ && kept_.defined()) {
+    if (auto* recorder = record::Recorder::current()) recorder->withdraw(*this);
+  }
+  if (!recording_ || where_.saved == tape::kNone) return;
+  // No lock may be waited for here: this runs wherever a graph dies, with Python's lock held or a replay under way.
+  recording_->saved[where_.saved].released.store(true, std::memory_order_release);
+  if (recording_->source) recording_->source->forget(*recording_, where_.saved);
+}
+
+/// A leaf is kept as itself: sharded training swaps the storage under a parameter, and a saved tensor that needs no
+/// grad comes back as the same object. Anything else is kept without its graph, which would be a cycle.
+void Handle::call_pack_hook(const at::Tensor& tensor) {
+  kept_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
+  version_ = counts_versions(tensor) ? tensor._version() : 0;
+  auto* recorder = record::Recorder::current();
+  if (recorder == nullptr) {
+    settle(record::Location::kept(record::Reason::suspended));
+  } else {
+    recorder->pack(*this, tensor);
+  }
+}
+
+void Handle::settle(record::Location location) {
+  settled_ = true;
+  where_ = std::move(location);
+  auto& counters = record::counters();
+  const auto reason = static_cast<size_t>(where_.reason);
+  counters.saved_tensors[reason].fetch_add(1, std::memory_order_relaxed);
+  const bool plain = where_.reason != record::Reason::opaque;
+  counters.saved_bytes[reason].fetch_add(plain ? bytes_of(kept_) : 0, std::memory_order_relaxed);
+  if (where_.saved == tape::kNone) {
+    recording_.reset();
+  } else {
+    kept_.reset();
+  }
+}
+
+at::Tensor Handle::call_unpack_hook() { return where_.saved == tape::kNone ? kept() : recomputed(); }
+
+at::Tensor Handle::kept() const {
+  // Autograd checks versions only of tensors without hooks.
+  const uint32_t now = counts_versions(kept_) ? kept_._version() : version_;
+  TORCH_CHECK(now == version_, "one of the variables needed for gradient computation has been modified by an inplace operation: [",
+              kept_.toString(), " ", kept_.sizes(), "] is at version ", now, "; expected version ", version_, " instead.");
+  return kept_;
+}
+
+at::Tensor Handle::recomputed() const {
+  auto storage = recording_->source->fetch(*recording_, where_.saved);
+  auto tensor = record::view_over(std::move(storage), where_.geometry);
+  if (where_.spot == 0 || record::spot_hash(tensor) == where_.spot) return tensor;
+  const std::lock_guard lock(recording_->mutex);
+  const auto& value = recording_->tape.value(recording_->tape.saved()[where_.saved].value);
+  const std::string op = value.producer == tape::kNone ? "an operator" : recording_->tape.node(value.producer).call->op;
+  TORCH_CHECK(false, "remat: recomputing ", op, " gave other values than the forward pass saved (", tape::to_text(where_.geometry),
+              "). Something it read was changed without a trace (a write through numpy, `.data` or a custom kernel), or it does not "
+              "repeat itself. Keep its result with a policy, for example remat.keep_ops([\"", op, "\"]), or leave it out of the region.");
+}
+
+}  // namespace remat::saved

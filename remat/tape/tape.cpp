@@ -1,0 +1,162 @@
+#include "remat/tape/tape.h"
+
+#include <algorithm>
+
+namespace remat::tape {
+
+RegionId Tape::open_region(RegionId parent) {
+  parents_.push_back(parent);
+  return static_cast<RegionId>(parents_.size() - 1);
+}
+
+BufferId Tape::add_buffer(int64_t bytes) {
+  buffer_bytes_.push_back(bytes);
+  return static_cast<BufferId>(buffer_bytes_.size() - 1);
+}
+
+ValueId Tape::add_source(BufferId buffer) {
+  values_.push_back({.buffer = buffer});
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+NodeId Tape::add_node(std::shared_ptr<const Call> call, RegionId region, DrawId draw, std::span<const ValueId> reads,
+                      std::span<const BufferId> buffers) {
+  const auto id = static_cast<NodeId>(nodes_.size());
+  const auto& writes = call->writes;
+  nodes_.push_back({std::move(call), static_cast<uint32_t>(operands_.size()), region, draw});
+  operands_.insert(operands_.end(), reads.begin(), reads.end());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const ValueId replaced = i < writes.size() ? reads[writes[i].read] : kNone;
+    const uint32_t version = replaced == kNone ? 0 : values_[replaced].version + 1;
+    operands_.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back({.buffer = buffers[i], .producer = id, .version = version});
+  }
+  return id;
+}
+
+SavedId Tape::add_saved(ValueId value, RegionId region, int64_t bytes) {
+  saved_.push_back({value, region, bytes, static_cast<NodeId>(nodes_.size())});
+  return static_cast<SavedId>(saved_.size() - 1);
+}
+
+void Tape::cut(RegionId region, size_t segments) {
+  int64_t total = 0;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    for (const int64_t bytes : nodes_[id].call->allocated) total += nodes_[id].region == region ? bytes : 0;
+  }
+  std::vector<RegionId> segment_after(nodes_.size() + 1, region);  // by number of nodes before
+  int64_t made = 0;
+  int64_t cuts = 0;
+  RegionId segment = open_region(region);
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    segment_after[id] = segment;
+    if (nodes_[id].region != region) continue;
+    nodes_[id].region = segment;
+    for (const int64_t bytes : nodes_[id].call->allocated) made += bytes;
+    // The tensors that a node saves lie with it: a segment ends before the next node, not behind this one.
+    segment_after[id + 1] = segment;
+    if (made * static_cast<int64_t>(segments) > total * (cuts + 1) && id + 1 < nodes_.size()) {
+      cuts = made * static_cast<int64_t>(segments) / std::max<int64_t>(total, 1);
+      segment = open_region(region);
+    }
+  }
+  for (Saved& saved : saved_) {
+    if (saved.region == region) saved.region = segment_after[saved.after == 0 ? 0 : saved.after - 1];
+  }
+}
+
+size_t Tape::operands_of(const Node& node) const {
+  return node.call->reads.size() + node.call->writes.size() + node.call->results.size();
+}
+
+void Tape::drop_nodes(const std::vector<bool>& needed, std::vector<NodeId>& renumbered) {
+  std::vector<ValueId> operands;
+  NodeId next = 0;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    if (!needed[id]) continue;
+    const auto begin = operands_.begin() + nodes_[id].first_operand;
+    const auto first = static_cast<uint32_t>(operands.size());
+    operands.insert(operands.end(), begin, begin + static_cast<ptrdiff_t>(operands_of(nodes_[id])));
+    renumbered[id] = next;
+    if (next != id) nodes_[next] = std::move(nodes_[id]);
+    nodes_[next++].first_operand = first;
+  }
+  for (Saved& saved : saved_) {
+    saved.after = static_cast<NodeId>(std::count(needed.begin(), needed.begin() + saved.after, true));
+  }
+  nodes_.resize(next);
+  operands_ = std::move(operands);
+}
+
+Tape::Renumbering Tape::drop_values(const std::vector<bool>& needed, const std::vector<NodeId>& nodes) {
+  Renumbering renumbered{std::vector<ValueId>(values_.size(), kNone),
+                         std::vector<BufferId>(buffer_bytes_.size(), kNone)};
+  std::vector<Value> values;
+  std::vector<bool> needed_buffers(buffer_bytes_.size(), false);
+  for (ValueId id = 0; id < values_.size(); ++id) {
+    if (!needed[id]) continue;
+    needed_buffers[values_[id].buffer] = true;
+    renumbered.values[id] = static_cast<ValueId>(values.size());
+    Value& value = values.emplace_back(values_[id]);
+    if (value.producer != kNone) value.producer = nodes[value.producer];
+  }
+  std::vector<int64_t> bytes;
+  for (BufferId id = 0; id < buffer_bytes_.size(); ++id) {
+    if (!needed_buffers[id]) continue;
+    renumbered.buffers[id] = static_cast<BufferId>(bytes.size());
+    bytes.push_back(buffer_bytes_[id]);
+  }
+  for (Value& value : values) value.buffer = renumbered.buffers[value.buffer];
+  values_ = std::move(values);
+  buffer_bytes_ = std::move(bytes);
+  return renumbered;
+}
+
+Tape::Renumbering Tape::prune(const std::vector<bool>& needed_nodes, const std::vector<bool>& needed_values) {
+  std::vector<NodeId> nodes(nodes_.size(), kNone);
+  drop_nodes(needed_nodes, nodes);
+  auto renumbered = drop_values(needed_values, nodes);
+  const auto renumber = [&](ValueId& value) { value = value == kNone ? kNone : renumbered.values[value]; };
+  for (ValueId& value : operands_) renumber(value);
+  for (Saved& saved : saved_) renumber(saved.value);
+  return renumbered;
+}
+
+void Tape::renumber_draws(std::span<const DrawId> draws) {
+  for (Node& node : nodes_) {
+    if (node.draw != kNone) node.draw = draws[node.draw];
+  }
+}
+
+std::span<const ValueId> Tape::reads(NodeId id) const {
+  const Node& node = nodes_[id];
+  return {operands_.data() + node.first_operand, node.call->reads.size()};
+}
+
+std::span<const ValueId> Tape::writes(NodeId id) const {
+  const Node& node = nodes_[id];
+  return {operands_.data() + node.first_operand + node.call->reads.size(), node.call->writes.size()};
+}
+
+std::span<const ValueId> Tape::results(NodeId id) const {
+  const auto written = writes(id);
+  return {written.data() + written.size(), nodes_[id].call->results.size()};
+}
+
+bool Tape::encloses(RegionId outer, RegionId inner) const {
+  while (inner > outer && inner != kNone) inner = parents_[inner];
+  return inner == outer;
+}
+
+RegionId Tape::common(RegionId a, RegionId b) const {
+  while (a != b) (a > b ? a : b) = parents_[a > b ? a : b];
+  return a;
+}
+
+int64_t Tape::own_bytes() const {
+  return static_cast<int64_t>(nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(ValueId) +
+                              values_.capacity() * sizeof(Value) + buffer_bytes_.capacity() * sizeof(int64_t) +
+                              parents_.capacity() * sizeof(RegionId) + saved_.capacity() * sizeof(Saved));
+}
+
+}  // namespace remat::tape

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Checks the direction of includes: which room of remat/ may include which.
+
+    scripts/check_includes.py [ROOT]
+
+Prints every include that goes against an arrow, and exits with 1 if there is one.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+# A room, and the rooms it may include besides itself. `front` is the front door: remat/*.{h,cpp}.
+MAY_INCLUDE = {
+    "tape": set(),
+    "policy": {"tape"},
+    "memory": set(),
+    "record": {"tape", "policy", "memory"},
+    "saved": {"tape", "policy", "record"},
+    "replay": {"tape", "record", "saved"},
+    "front": {"tape", "policy", "memory", "record", "saved", "replay"},
+}
+WITHOUT_LIBTORCH = {"tape", "policy"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+LIBTORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
+
+
+class Violation(NamedTuple):
+    file: Path
+    line: int
+    included: str
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: includes {self.included}; allowed here: {self.allowed}"
+
+
+def room_of(path: Path) -> str:
+    """The room of a path below the repository's root, such as remat/tape/tape.h."""
+    return path.parts[1] if len(path.parts) > 2 else "front"
+
+
+def allowed_in(room: str) -> str:
+    rooms = sorted(MAY_INCLUDE[room] | {room})
+    libtorch = "no libtorch" if room in WITHOUT_LIBTORCH else "libtorch"
+    return f"remat/{{{', '.join(rooms)}}}, {libtorch}"
+
+
+def is_allowed(room: str, included: str) -> bool:
+    if LIBTORCH.match(included):
+        return room not in WITHOUT_LIBTORCH
+    if included.startswith("remat/"):
+        return room_of(Path(included)) in MAY_INCLUDE[room] | {room}
+    return True
+
+
+def violations(root: Path) -> list[Violation]:
+    found = []
+    for path in sorted((root / "remat").rglob("*.[hc]*")):
+        if path.suffix not in {".h", ".cpp"}:
+            continue
+        file = path.relative_to(root)
+        room = room_of(file)
+        if room not in MAY_INCLUDE:
+            sys.exit(f"{file}: remat/{room} is not in the table of {Path(__file__).name}: add it.")
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            include = INCLUDE.match(line)
+            if include and not is_allowed(room, include[1]):
+                found.append(Violation(file, number, include[1], allowed_in(room)))
+    return found
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1]
+    found = violations(root)
+    for violation in found:
+        print(violation)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Writes that are no recorded operator: what the tape says of the buffer is not its content."""
+
+import threading
+
+import numpy
+import pytest
+import torch
+from bitwise import assert_same_as_plain, step_of
+
+
+@pytest.mark.parametrize(
+    "factory", [torch.zeros, torch.ones, lambda *shape: torch.ones(*shape).clone()]
+)
+def test_numpy_write_to_a_factory_result(factory):
+    def fn(x):
+        mask = factory(4, 4)
+        mask.numpy()[:] = 7.0  # so write Triton and pybind kernels, through the address
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_write_through_dlpack():
+    def fn(x):
+        mask = torch.ones(4, 4)
+        torch.from_dlpack(mask).mul_(5)
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_two_storages_over_one_memory():
+    def fn(x):
+        base = torch.full((4, 4), 2.0)
+        alias = torch.from_numpy(base.numpy())
+        mask = alias + 1
+        base.mul_(10)  # is a write to alias too: replaying alias + 1 would give 21
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_write_through_data():
+    def fn(x):
+        mask = torch.ones(4, 4)
+        mask.data.mul_(3)
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_raw_write_with_a_version_bump():
+    def fn(x):
+        mask = torch.ones(4, 4) * 2
+        mask.numpy()[:] = 9
+        torch.autograd.graph.increment_version(mask)  # as compiled code does for what it mutates
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_in_place_under_vmap():
+    def fn(x):
+        mask = torch.ones(4, 4) * 2
+        torch.vmap(lambda row: row.mul_(3))(mask)
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_write_while_record_function_is_disabled():
+    def fn(x):
+        mask = torch.ones(4, 4) * 2
+        torch.autograd._enable_record_function(False)
+        mask.mul_(3)
+        torch.autograd._enable_record_function(True)
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_write_on_another_thread():
+    def fn(x):
+        mask = torch.ones(4, 4) * 2
+        writer = threading.Thread(target=lambda: mask.mul_(3))
+        writer.start()
+        writer.join()
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_memory_of_an_empty_tensor_is_written_by_numpy():
+    def fn(x):
+        mask = torch.empty(4, 4)
+        mask.numpy()[:] = numpy.arange(16.0).reshape(4, 4)
+        return x * mask
+
+    assert_same_as_plain(step_of(fn))
+
+
+def test_holes_of_a_strided_tensor_are_nobodys_content():
+    def fn(x):
+        rows = torch.empty_strided((4, 4), (7, 1))  # three floats a row belong to no element
+        return rows.copy_(x * 2).sin()
+
+    def spoil_the_free_memory(_):
+        for _ in range(64):
+            torch.full((28,), 1e30)
+
+    assert_same_as_plain(step_of(fn, after=spoil_the_free_memory))
