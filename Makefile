@@ -35,11 +35,12 @@ test-asan:  ## Run the C++ tests under AddressSanitizer and UndefinedBehaviorSan
 	$(STEP) "C++ tests under ASan and UBSan" ctest --preset asan
 
 test-python: build  ## Run the Python tests
-	$(SETUP) build test
+	$(SETUP) build test demo
 	$(STEP) "Python tests" $(PYTHON) -m pytest
 
 test-examples: build  ## Build the C++ examples against the installed package; run all examples
-	$(STEP) "examples" scripts/run_examples.sh
+	$(SETUP) build test
+	$(STEP) "examples" env OMP_NUM_THREADS=1 scripts/run_examples.sh
 
 test-wheel: build  ## Build the wheel and import it away from the working tree
 	$(STEP) "wheel" scripts/check_wheel.sh

@@ -13,8 +13,9 @@ Workloads (choose with --workloads, comma separated; default: all):
 
 Each is a forward and a backward pass. The contenders run interleaved in one process, on one thread,
 in an order drawn anew every round; an overhead is the difference to plain *of the same round*. All
-figures are medians over the rounds, with the quartiles as their spread. Before anything is timed,
-every contender must give plain's loss and gradients bit for bit.
+figures are medians over the rounds, with the quartiles as their spread, of the process's CPU time,
+which other processes disturb less than wall time. Before anything is timed, every contender must
+give plain's loss and gradients bit for bit.
 """
 
 from __future__ import annotations
@@ -122,10 +123,10 @@ def check_bits(name: str, workload: Workload) -> None:
 
 
 def microseconds_each(workload: Workload, contender: Contender, x: Tensor, steps: int) -> float:
-    start = time.perf_counter_ns()
+    start = time.process_time_ns()
     for _ in range(steps):
         workload.run(contender, x)
-    return (time.perf_counter_ns() - start) / steps / 1e3
+    return (time.process_time_ns() - start) / steps / 1e3
 
 
 def timed_rounds(workload: Workload, rounds: int, steps: int) -> list[dict[str, float]]:
@@ -184,8 +185,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     print(
-        "us of forward + backward: plain, and the overhead over it, per operator where a region "
-        "repeats one;\nmedian [quartiles]"
+        "us of forward and backward: plain, and the overhead over it (per operator where a region "
+        "repeats one);\nmedian [quartiles]"
     )
     print(row("workload", " plain", " remat", " torch", " remat / torch"))
     results = {}

@@ -9,7 +9,6 @@
 //
 // Compare only figures of one run: repetitions of all workloads are interleaved at random.
 
-#include <array>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,9 @@
 #include <benchmark/benchmark.h>
 
 int main(int argc, char** argv) {
-  std::vector<std::string> arguments = {argv[0], "--benchmark_enable_random_interleaving=true",
-                                        "--benchmark_repetitions=15", "--benchmark_min_time=0.05"};
+  std::vector<std::string> arguments = {
+      argv[0], "--benchmark_enable_random_interleaving=true", "--benchmark_repetitions=15",
+      "--benchmark_display_aggregates_only=true", "--benchmark_min_time=0.05"};
   arguments.insert(arguments.end(), argv + 1, argv + argc);  // the last of a flag wins
   std::vector<char*> pointers;
   pointers.reserve(arguments.size() + 1);

@@ -5,15 +5,14 @@ import hashlib
 import time
 import warnings
 
-import remat
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
-from transformers.utils import logging
-
 from recipe import RECIPES
 from result import Step
 from settings import Settings
+from transformers import AutoModelForCausalLM
+
+import remat
 
 
 class FineTuning:
@@ -71,7 +70,6 @@ class FineTuning:
 
 
 def _model_with_lora(settings: Settings):
-    logging.disable_progress_bar()
     # peft and transformers call names of their own that transformers is about to drop.
     warnings.simplefilter("ignore", FutureWarning)
     model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)

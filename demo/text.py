@@ -3,6 +3,7 @@
 import gzip
 import random
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ def jargon(cache: Path) -> str:
 
 def entries(text: str) -> list[str]:
     """The lexicon's entries, one line a paragraph."""
-    opening, *found = _ENTRY.split(_HEADWORDS.sub("", text))
+    _before, *found = _ENTRY.split(_HEADWORDS.sub("", text))
     return [_unwrap(entry) for entry in found]
 
 
@@ -65,16 +66,20 @@ def _unwrap(entry: str) -> str:
 def _unpack(cache: Path) -> None:
     # Slim system images install packages without their /usr/share/doc, where the text lives, and
     # not everyone may install packages: fetching and unpacking one needs no such right.
-    cache.mkdir(parents=True, exist_ok=True)
+    partial = cache.with_name(cache.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
     try:
-        _run(["apt-get", "download", PACKAGE], cache)
-        _run(["dpkg-deb", "--extract", *(deb.name for deb in cache.glob("*.deb")), "."], cache)
+        _run(["apt-get", "download", PACKAGE], partial)
+        _run(["dpkg-deb", "--extract", *(deb.name for deb in partial.glob("*.deb")), "."], partial)
     except (OSError, subprocess.CalledProcessError) as error:
         reason = getattr(error, "stderr", None) or str(error)
         raise DemoError(
             f"no /{FILE}, and the Debian package {PACKAGE} could not be fetched: {reason.strip()}; "
             f"install it: apt-get install {PACKAGE}"
         ) from error
+    shutil.rmtree(cache, ignore_errors=True)
+    partial.rename(cache)
 
 
 def _run(command: list[str], folder: Path) -> None:

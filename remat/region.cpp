@@ -10,26 +10,25 @@ namespace remat {
 
 namespace {
 
-/// The recorder of this thread's open outermost region.
-thread_local std::weak_ptr<record::Recorder> open_recorder;
-
-std::shared_ptr<record::Recorder> open_or_join() {
-  auto recorder = open_recorder.lock();
-  if (recorder && record::Recorder::current() == recorder.get()) return recorder;
+/// The recorder of this thread: the one that records, or one to start.
+std::shared_ptr<record::Recorder> recorder_of_thread() {
+  thread_local std::shared_ptr<record::Recorder> mine;
+  if (mine && record::Recorder::current() == mine.get()) return mine;
+  // In a forked child, regions that it inherited and will never close still hold the old one.
+  if (!mine || mine.use_count() > 1) mine = std::make_shared<record::Recorder>();
   saved::install_engine();
   auto recording = std::make_shared<record::Recording>();
   recording->source = std::make_unique<replay::Replayer>();
   record::counters().regions.fetch_add(1, std::memory_order_relaxed);
-  recorder = std::make_shared<record::Recorder>(std::move(recording));
-  open_recorder = recorder;
-  return recorder;
+  mine->start(std::move(recording));
+  return mine;
 }
 
 }  // namespace
 
 Region::Region(const RegionOptions& options) : segments_(options.segments) {
   if (!record::can_record()) return;
-  recorder_ = open_or_join();
+  recorder_ = recorder_of_thread();
   recording_ = recorder_->recording();
   recorder_->open_region(options.policy);
   depth_ = recorder_->open_regions();

@@ -16,6 +16,9 @@ T = TypeVar("T")
 # What install() replaces, and what torch.compile is handed to.
 _torchs_checkpoint = torch_checkpoint.checkpoint
 
+_no_context = torch_checkpoint.noop_context_fn
+_is_compiling = torch.compiler.is_compiling
+
 _LATER = {
     "context_fn": "use a policy, for example remat.checkpoint(f, x, policy=remat.keep_ops(['mm']))",
     "determinism_check": "remat compares samples of every recomputed tensor by default",
@@ -30,7 +33,7 @@ def checkpoint(
     use_reentrant: bool | None = None,
     preserve_rng_state: bool = True,
     early_stop: bool = True,
-    context_fn: Any = torch_checkpoint.noop_context_fn,
+    context_fn: Any = _no_context,
     determinism_check: str = "default",
     debug: bool = False,
     **kwargs: Any,
@@ -52,15 +55,17 @@ def checkpoint(
         ValueError: for the options above and for unknown policy names.
         RuntimeError: in backward, if something that must be read again was changed in between.
     """
-    if context_fn is not torch_checkpoint.noop_context_fn:
+    if context_fn is not _no_context:
         _refuse("context_fn")
     if determinism_check != "default":
         _refuse("determinism_check")
     if debug:
         _refuse("debug")
-    if torch.compiler.is_compiling():
+    if _is_compiling():
         return _torchs_checkpoint(function, *args, use_reentrant=False, **kwargs)
-    return _C.call_in_region(function, args, kwargs, as_policy(policy), 1)
+    if policy is not None:
+        policy = as_policy(policy)
+    return _C.call_in_region(function, args, kwargs, policy, 1)
 
 
 def checkpoint_sequential(

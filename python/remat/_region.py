@@ -56,7 +56,7 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         try:
             self._opened().close()
         except RuntimeError:
-            if error is None:  # the user's own error says more
+            if error is None or isinstance(error, GeneratorExit):  # else the user's own error says more
                 raise
 
     def tape(self) -> str:

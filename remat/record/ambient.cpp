@@ -21,7 +21,20 @@ using at::Float32Op;
 
 }  // namespace
 
-Ambient Ambient::current() {
+Ambient::Precision Ambient::Precision::current() {
+  const auto& context = at::globalContext();
+  return {
+      .generic = context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL),
+      .cuda_matmul = context.float32Precision(Float32Backend::CUDA, Float32Op::MATMUL),
+      .cuda_conv = context.float32Precision(Float32Backend::CUDA, Float32Op::CONV),
+      .cuda_rnn = context.float32Precision(Float32Backend::CUDA, Float32Op::RNN),
+      .mkldnn_matmul = context.float32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL),
+      .mkldnn_conv = context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV),
+      .mkldnn_rnn = context.float32Precision(Float32Backend::MKLDNN, Float32Op::RNN),
+  };
+}
+
+Ambient Ambient::current(const Precision& precision) {
   const auto& context = at::globalContext();
   return {
       .grad_mode = c10::GradMode::is_enabled(),
@@ -39,19 +52,13 @@ Ambient Ambient::current() {
       .mkldnn_deterministic = context.deterministicMkldnn(),
       .nnpack = context.userEnabledNNPACK(),
       .linalg = context.linalgPreferredBackend(),
-      .generic = context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL),
-      .cuda_matmul = context.float32Precision(Float32Backend::CUDA, Float32Op::MATMUL),
-      .cuda_conv = context.float32Precision(Float32Backend::CUDA, Float32Op::CONV),
-      .cuda_rnn = context.float32Precision(Float32Backend::CUDA, Float32Op::RNN),
-      .mkldnn_matmul = context.float32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL),
-      .mkldnn_conv = context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV),
-      .mkldnn_rnn = context.float32Precision(Float32Backend::MKLDNN, Float32Op::RNN),
+      .precision = precision,
   };
 }
 
-std::shared_ptr<const Ambient> interned_ambient() {
+std::shared_ptr<const Ambient> interned_ambient(bool reads_precision) {
   thread_local std::shared_ptr<const Ambient> last;
-  const Ambient now = Ambient::current();
+  const Ambient now = last && !reads_precision ? Ambient::current(last->precision) : Ambient::current();
   if (!last || !(*last == now)) last = std::make_shared<const Ambient>(now);
   return last;
 }
@@ -62,8 +69,9 @@ void AmbientScope::switch_to(const Ambient& wanted) {
   const auto change = [&](auto field, auto set) {
     if (wanted.*field != now_.*field) set(wanted.*field);
   };
-  const auto precision = [&](at::Float32Precision Ambient::*field, Float32Backend backend, Float32Op op) {
-    change(field, [&](at::Float32Precision value) { context.setFloat32Precision(backend, op, value); });
+  const auto precision = [&](at::Float32Precision Ambient::Precision::*field, Float32Backend backend, Float32Op op) {
+    const auto value = wanted.precision.*field;
+    if (value != now_.precision.*field) context.setFloat32Precision(backend, op, value);
   };
   change(&Ambient::grad_mode, [](bool on) { c10::GradMode::set_enabled(on); });
   change(&Ambient::flush_denormal, [](bool on) { at::Context::setFlushDenormal(on); });
@@ -80,13 +88,13 @@ void AmbientScope::switch_to(const Ambient& wanted) {
   change(&Ambient::mkldnn_deterministic, [&](bool on) { context.setDeterministicMkldnn(on); });
   change(&Ambient::nnpack, [&](bool on) { context.setUserEnabledNNPACK(on); });
   change(&Ambient::linalg, [&](at::LinalgBackend backend) { context.setLinalgPreferredBackend(backend); });
-  precision(&Ambient::generic, Float32Backend::GENERIC, Float32Op::ALL);
-  precision(&Ambient::cuda_matmul, Float32Backend::CUDA, Float32Op::MATMUL);
-  precision(&Ambient::cuda_conv, Float32Backend::CUDA, Float32Op::CONV);
-  precision(&Ambient::cuda_rnn, Float32Backend::CUDA, Float32Op::RNN);
-  precision(&Ambient::mkldnn_matmul, Float32Backend::MKLDNN, Float32Op::MATMUL);
-  precision(&Ambient::mkldnn_conv, Float32Backend::MKLDNN, Float32Op::CONV);
-  precision(&Ambient::mkldnn_rnn, Float32Backend::MKLDNN, Float32Op::RNN);
+  precision(&Ambient::Precision::generic, Float32Backend::GENERIC, Float32Op::ALL);
+  precision(&Ambient::Precision::cuda_matmul, Float32Backend::CUDA, Float32Op::MATMUL);
+  precision(&Ambient::Precision::cuda_conv, Float32Backend::CUDA, Float32Op::CONV);
+  precision(&Ambient::Precision::cuda_rnn, Float32Backend::CUDA, Float32Op::RNN);
+  precision(&Ambient::Precision::mkldnn_matmul, Float32Backend::MKLDNN, Float32Op::MATMUL);
+  precision(&Ambient::Precision::mkldnn_conv, Float32Backend::MKLDNN, Float32Op::CONV);
+  precision(&Ambient::Precision::mkldnn_rnn, Float32Backend::MKLDNN, Float32Op::RNN);
   now_ = wanted;
 }
 

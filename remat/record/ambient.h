@@ -26,21 +26,31 @@ struct Ambient {
   bool mkldnn_deterministic;
   bool nnpack;
   at::LinalgBackend linalg;
-  at::Float32Precision generic;
-  at::Float32Precision cuda_matmul;
-  at::Float32Precision cuda_conv;
-  at::Float32Precision cuda_rnn;
-  at::Float32Precision mkldnn_matmul;
-  at::Float32Precision mkldnn_conv;
-  at::Float32Precision mkldnn_rnn;
+
+  /// In which precision float32 matrix products are computed.
+  struct Precision {
+    at::Float32Precision generic;
+    at::Float32Precision cuda_matmul;
+    at::Float32Precision cuda_conv;
+    at::Float32Precision cuda_rnn;
+    at::Float32Precision mkldnn_matmul;
+    at::Float32Precision mkldnn_conv;
+    at::Float32Precision mkldnn_rnn;
+
+    friend bool operator==(const Precision&, const Precision&) = default;
+    static Precision current();
+  };
+  Precision precision;
 
   friend bool operator==(const Ambient&, const Ambient&) = default;
 
-  static Ambient current();
+  static Ambient current() { return current(Precision::current()); }
+  static Ambient current(const Precision& precision);
 };
 
-/// The current state, the same object as long as it does not change.
-std::shared_ptr<const Ambient> interned_ambient();
+/// The current state, the same object as long as it does not change. For operators that multiply no matrices the
+/// precisions of matrix products are not read again, which is most of the cost.
+std::shared_ptr<const Ambient> interned_ambient(bool reads_precision);
 
 /// Sets the state on this thread while it lives, and puts back what was there.
 class AmbientScope {

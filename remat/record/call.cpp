@@ -112,7 +112,7 @@ void CallBuilder::start(const Operator& op) {
   allocated_.clear();
   reads_ = 0;
   internable_ = true;
-  draft_.ambient = interned_ambient();
+  draft_.ambient = interned_ambient(!op.pointwise);
   put(reinterpret_cast<uintptr_t>(&op));
   put(reinterpret_cast<uintptr_t>(draft_.ambient.get()));
 }

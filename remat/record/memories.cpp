@@ -44,6 +44,18 @@ c10::TensorImpl* parameter_of(const at::Tensor& tensor) {
   return base_meta != nullptr && base_meta->requires_grad_ ? base.unsafeGetTensorImpl() : nullptr;
 }
 
+void Memories::start(Recording& recording) {
+  stop();
+  recording_ = &recording;
+}
+
+void Memories::stop() {
+  recording_ = nullptr;
+  by_storage_.clear();
+  by_parameter_.clear();
+  aliases_.clear();
+}
+
 BufferId Memories::see(const at::Tensor& tensor) {
   if (auto* parameter = parameter_of(tensor)) return see_parameter(tensor, *parameter);
   const auto found = by_storage_.find(storage_of(tensor));
@@ -57,7 +69,7 @@ bool Memories::knows(const at::Tensor& tensor) const {
 }
 
 void Memories::check(BufferId buffer, const at::Tensor& tensor) {
-  Memory& memory = recording_.memories[buffer];
+  Memory& memory = recording_->memories[buffer];
   const c10::StorageImpl& storage = *storage_of(tensor);
   if (!memory.witness(tensor) || memory.data != storage.data() || memory.bytes != storage.nbytes()) {
     lose(buffer);
@@ -80,18 +92,18 @@ BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& para
   const auto found = by_parameter_.find(&parameter);
   const c10::StorageImpl* storage = storage_of(tensor);
   if (found != by_parameter_.end()) {
-    Memory& memory = recording_.memories[found->second];
+    Memory& memory = recording_->memories[found->second];
     if (!memory.witness(tensor)) {
       lose(found->second);
       memory.refresh(*storage);
     }
     return found->second;
   }
-  const BufferId buffer = recording_.tape.add_buffer(static_cast<int64_t>(storage->nbytes()));
-  Memory& memory = recording_.memories.emplace_back(weakly(tensor));
+  const BufferId buffer = recording_->tape.add_buffer(static_cast<int64_t>(storage->nbytes()));
+  Memory& memory = recording_->memories.emplace_back(weakly(tensor));
   memory.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(
       c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&parameter));
-  memory.current = recording_.tape.add_source(buffer);
+  memory.current = recording_->tape.add_source(buffer);
   memory.refresh(*storage);
   memory.witness(tensor);
   by_parameter_.emplace(&parameter, buffer);
@@ -111,15 +123,15 @@ BufferId Memories::meet(const at::Tensor& tensor) {
     }
   }
   const BufferId buffer = adopt(tensor);
-  recording_.memories[buffer].current = recording_.tape.add_source(buffer);
+  recording_->memories[buffer].current = recording_->tape.add_source(buffer);
   return buffer;
 }
 
 BufferId Memories::overlapping(const c10::StorageImpl& storage) const {
   const auto* begin = static_cast<const char*>(storage.data());
   const auto* end = begin + storage.nbytes();
-  for (BufferId buffer = 0; buffer < recording_.memories.size(); ++buffer) {
-    const Memory& memory = recording_.memories[buffer];
+  for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
+    const Memory& memory = recording_->memories[buffer];
     const auto* first = static_cast<const char*>(memory.data);
     if (memory.storage.use_count() > 0 && first < end && begin < first + memory.bytes) return buffer;
   }
@@ -128,32 +140,32 @@ BufferId Memories::overlapping(const c10::StorageImpl& storage) const {
 
 BufferId Memories::adopt(const at::Tensor& fresh) {
   const c10::StorageImpl& storage = *storage_of(fresh);
-  const BufferId buffer = recording_.tape.add_buffer(static_cast<int64_t>(storage.nbytes()));
-  Memory& memory = recording_.memories.emplace_back(weakly(fresh));
+  const BufferId buffer = recording_->tape.add_buffer(static_cast<int64_t>(storage.nbytes()));
+  Memory& memory = recording_->memories.emplace_back(weakly(fresh));
   memory.refresh(storage);
   memory.witness(fresh);
   by_storage_[&storage] = buffer;
   return buffer;
 }
 
-void Memories::lose(BufferId buffer) { recording_.memories[buffer].current = recording_.tape.add_source(buffer); }
+void Memories::lose(BufferId buffer) { recording_->memories[buffer].current = recording_->tape.add_source(buffer); }
 
 void Memories::settle(BufferId buffer, ValueId value) {
-  recording_.memories[buffer].current = value;
+  recording_->memories[buffer].current = value;
   refresh(buffer);
 }
 
 void Memories::refresh(BufferId buffer) {
-  Memory& memory = recording_.memories[buffer];
+  Memory& memory = recording_->memories[buffer];
   if (const auto storage = memory.storage.lock()) memory.refresh(*storage);
 }
 
 std::vector<ValueId> Memories::live_values() const {
   std::vector<ValueId> values;
-  for (const Memory& memory : recording_.memories) {
-    if (memory.current != kNone && (memory.storage.use_count() > 0 || memory.parameter.use_count() > 0)) {
-      values.push_back(memory.current);
-    }
+  for (const Memory& memory : recording_->memories) {
+    // A source that no node reads is met again when one does; to root it would be to hold it for ever.
+    const bool made = memory.current != kNone && recording_->tape.value(memory.current).producer != kNone;
+    if (made && memory.storage.use_count() > 0) values.push_back(memory.current);
   }
   return values;
 }
@@ -161,10 +173,10 @@ std::vector<ValueId> Memories::live_values() const {
 void Memories::rebuild() {
   by_storage_.clear();
   by_parameter_.clear();
-  for (BufferId buffer = 0; buffer < recording_.memories.size(); ++buffer) {
-    const Memory& memory = recording_.memories[buffer];
+  for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
+    const Memory& memory = recording_->memories[buffer];
     if (memory.is_parameter()) by_parameter_.emplace(memory.parameter._unsafe_get_target(), buffer);
-    by_storage_.emplace(memory.storage._unsafe_get_target(), buffer);
+    if (memory.storage._unsafe_get_target() != nullptr) by_storage_.emplace(memory.storage._unsafe_get_target(), buffer);
   }
   // Foreign storages over an owner's memory are met, and recognized, again.
   aliases_.clear();

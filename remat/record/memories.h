@@ -14,7 +14,8 @@ namespace remat::record {
 /// tensor, since sharded training swaps their storage.
 class Memories {
  public:
-  explicit Memories(Recording& recording) : recording_(recording) {}
+  void start(Recording& recording);
+  void stop();
 
   /// The buffer of a plain tensor, checked. A buffer met for the first time gets a source value.
   tape::BufferId see(const at::Tensor& tensor);
@@ -41,7 +42,7 @@ class Memories {
   void check(tape::BufferId buffer, const at::Tensor& tensor);
   void check_birth(Memory& memory, const c10::StorageImpl& storage, tape::BufferId buffer);
 
-  Recording& recording_;
+  Recording* recording_ = nullptr;
   ska::flat_hash_map<const c10::StorageImpl*, tape::BufferId> by_storage_;
   ska::flat_hash_map<const c10::TensorImpl*, tape::BufferId> by_parameter_;
   /// Storages over memory that another buffer owns (from_numpy), so that their addresses stay taken.

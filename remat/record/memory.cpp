@@ -33,6 +33,12 @@ void Memory::refresh(const c10::StorageImpl& at) {
   for (Witness& known : witnesses) known.expected = known.counter.current_version();
 }
 
+void Memory::let_go() {
+  storage.reset();
+  witnesses.clear();
+  birth.reset();
+}
+
 bool Memory::witness(const at::Tensor& tensor) {
   const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
   if (!counter.enabled()) return true;  // inference tensors count nothing

@@ -47,6 +47,8 @@ struct Memory {
   [[nodiscard]] bool counters_hold() const;
   /// Takes the present address, size and counts as what is to be expected.
   void refresh(const c10::StorageImpl& at);
+  /// Forgets a storage that is dead, of which a weak reference keeps 100 bytes.
+  void let_go();
   /// Adds the tensor's counter where it is a new one. Returns false iff a known one moved.
   bool witness(const at::Tensor& tensor);
 };

@@ -83,8 +83,8 @@ c10::DispatchKey backend_key(c10::DeviceType device) {
 
 bool has_kernel(const c10::OperatorHandle& op, c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); }
 
-bool has_autograd_kernel(const c10::OperatorHandle& op, c10::DispatchKey backend) {
-  return has_kernel(op, c10::DispatchKey::Autograd) || has_kernel(op, c10::getAutogradKeyFromBackend(c10::toBackendComponent(backend)));
+c10::DispatchKey autograd_key(c10::DispatchKey backend) {
+  return c10::getAutogradKeyFromBackend(c10::toBackendComponent(backend));
 }
 
 }  // namespace
@@ -100,7 +100,8 @@ Operator::Operator(const c10::OperatorHandle& found)
       undefined(contains(kUndefined, name)),
       factory(contains(kFactories, name)),
       seeded(found.hasTag(at::Tag::nondeterministic_seeded)),
-      resizes(contains(kResizing, name)) {
+      resizes(contains(kResizing, name)),
+      pointwise(found.hasTag(at::Tag::pointwise)) {
   const bool norm = contains(kNorms, name);
   const bool overwrites = contains(kOverwriting, name);
   for (const c10::Argument& from : found.schema().arguments()) {
@@ -126,10 +127,12 @@ bool Operator::is_composite(c10::DeviceType device) const {
   uint8_t& known = composite_[device_slot(device)];
   if (known == kUnasked) {
     const auto backend = backend_key(device);
-    const bool own_autograd = has_autograd_kernel(handle, backend);
+    // The dispatcher prefers a CompositeImplicitAutograd kernel to one for all of Autograd (linear and matmul have both).
     const bool composite = has_kernel(handle, c10::DispatchKey::CompositeImplicitAutograd) &&
-                           !has_kernel(handle, backend) && !own_autograd;
-    known = composite || (trust != Trust::aten && own_autograd) ? kYes : kNo;
+                           !has_kernel(handle, backend) && !has_kernel(handle, autograd_key(backend));
+    const bool own_autograd = trust != Trust::aten && (has_kernel(handle, c10::DispatchKey::Autograd) ||
+                                                       has_kernel(handle, autograd_key(backend)));
+    known = composite || own_autograd ? kYes : kNo;
   }
   return known == kYes;
 }

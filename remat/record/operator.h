@@ -40,6 +40,7 @@ struct Operator {
   bool seeded = false;     ///< draws from the default generator unless given one
   bool resizes = false;    ///< resize_ and set_: the storage itself changes
   int training = -1;       ///< index of the argument that says whether a norm updates its statistics
+  bool pointwise = false;  ///< multiplies no matrices
   bool writes = false;     ///< any argument is written
 
   /// Results whose bits may differ from run to run though the outputs that matter are equal (oneDNN RNN workspace).

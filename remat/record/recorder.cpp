@@ -25,8 +25,10 @@ namespace {
 /// may in plain training.
 constexpr size_t kSmallSource = 64 * 1024;
 
-/// Open regions are pruned when they have this many nodes, then whenever what was left has doubled.
-constexpr size_t kFirstPrune = 4096;
+/// Open regions are pruned when they have this many nodes or hold this many bytes, then whenever what was left has
+/// doubled: a loop without gradients inside a region (generation, metrics) would grow without bound.
+constexpr size_t kFirstPruneNodes = 4096;
+constexpr size_t kFirstPruneBytes = size_t{32} << 20U;
 
 /// Larger regions are whole steps rather than layers: recomputing one at once would take the memory of plain training.
 constexpr size_t kLargestLayer = 512;
@@ -107,14 +109,24 @@ bool can_record() {
 Recorder::Pause::Pause() : was_(std::exchange(paused, true)) {}
 Recorder::Pause::~Pause() { paused = was_; }
 
-Recorder::Recorder(std::shared_ptr<Recording> recording)
-    : recording_(std::move(recording)), memories_(*recording_), prune_at_(kFirstPrune) {
+Recorder::~Recorder() {
+  if (current_recorder == this) current_recorder = nullptr;
+}
+
+void Recorder::start(std::shared_ptr<Recording> recording) {
   watch_forks();
+  recording_ = std::move(recording);
+  memories_.start(*recording_);
+  failure_ = nullptr;
+  prune_at_nodes_ = kFirstPruneNodes;
+  prune_at_bytes_ = kFirstPruneBytes;
+  held_bytes_ = 0;
+  depth_ = 0;
+  last_draw_ = kNone;
+  clear_leaf();
   observer_ = at::addThreadLocalCallback(observer());
   current_recorder = this;
 }
-
-Recorder::~Recorder() { stop(); }
 
 Recorder* Recorder::current() { return current_recorder; }
 
@@ -149,11 +161,15 @@ void Recorder::cut(const Region& region, size_t segments) {
 void Recorder::stop() {
   if (current_recorder != this) return;
   at::removeCallback(observer_);
+  silenced_ = false;
   current_recorder = nullptr;
   settle_pending();
-  std::vector<Held> freed;
-  const std::lock_guard lock(recording_->mutex);
-  recording_->prune({}, freed);
+  clear_leaf();
+  memories_.stop();
+  std::vector<std::unique_ptr<Held>> freed;
+  const auto recording = std::exchange(recording_, nullptr);  // the last reference may go, after the lock
+  const std::lock_guard lock(recording->mutex);
+  recording->prune({}, freed);
 }
 
 void Recorder::fail(std::exception_ptr error) {
@@ -177,6 +193,7 @@ void Recorder::begin(const at::RecordFunction& event) {
     exceptions_ = std::uncaught_exceptions();
     if (leaf_ == Leaf::recorded) begin_recorded(arguments);
     if (leaf_ == Leaf::opaque) begin_opaque(arguments);
+    if (leaf_ == Leaf::recorded || (op_ != nullptr && op_->view)) silence_inner_calls();
   } catch (...) {
     fail(std::current_exception());
   }
@@ -198,7 +215,15 @@ void Recorder::end(const at::RecordFunction& event) {
   prune_if_grown();
 }
 
+/// Half of the cost of recording is the events of calls inside an operator, which belong to it and are ignored: none are
+/// asked for while it runs. The event that is under way still ends here.
+void Recorder::silence_inner_calls() {
+  at::disableCallback(observer_);
+  silenced_ = true;
+}
+
 void Recorder::clear_leaf() {
+  if (std::exchange(silenced_, false)) at::reenableCallback(observer_);
   leaf_ = Leaf::none;
   leaf_depth_ = 0;
   reads_.clear();
@@ -273,17 +298,16 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains, co
 /// replay needs it as it is now.
 void Recorder::protect(const Written& written) {
   const Read& read = reads_[written.read];
-  const auto entry = recording_->held.find(read.value);
-  if (entry == recording_->held.end() || entry->second.why == Held::Why::copy) return;
-  if (entry->second.why == Held::Why::policy) {
-    recording_->held.erase(entry);  // its node can run again
+  Held* held = recording_->find_held(read.value);
+  if (held == nullptr || held->why == Held::Why::copy) return;
+  if (held->why == Held::Why::policy) {
+    recording_->held[read.value].reset();  // its node can run again
     return;
   }
-  Held& held = entry->second;
-  held.storage = copy_of(written.tensor.storage());
-  held.parameter.reset();
-  held.seen.reset();
-  held.why = Held::Why::copy;
+  held->storage = copy_of(written.tensor.storage());
+  held->parameter.reset();
+  held->seen.reset();
+  held->why = Held::Why::copy;
 }
 
 tape::DrawId Recorder::observe_draw(at::ArrayRef<c10::IValue> arguments, bool& readable) {
@@ -408,7 +432,7 @@ void Recorder::hold_sources(NodeId node) {
 }
 
 void Recorder::hold_source(const Read& read) {
-  if (recording_->held.count(read.value) != 0) return;
+  if (recording_->find_held(read.value) != nullptr) return;
   Held held;
   const Memory& memory = recording_->memories[read.buffer];
   const auto& storage = read.source.storage();
@@ -423,7 +447,8 @@ void Recorder::hold_source(const Read& read) {
     const uint64_t hash = spot_hash(read.source);
     if (hash != 0) held.seen = std::make_unique<Memory::Birth>(Memory::Birth{read.value, geometry_of(read.source), hash});
   }
-  recording_->held.emplace(read.value, std::move(held));
+  held_bytes_ += held.storage ? held.storage.nbytes() : 0;
+  recording_->hold(read.value, std::move(held));
 }
 
 void Recorder::settle_written(NodeId node) {
@@ -466,7 +491,7 @@ void Recorder::apply_policy(NodeId node) {
     Held held;
     held.why = Held::Why::policy;
     held.storage = c10::Storage(std::move(storage));
-    recording_->held.emplace(value, std::move(held));
+    recording_->hold(value, std::move(held));
   };
   for (const ValueId value : recording_->tape.writes(node)) consider(value);
   for (const ValueId value : recording_->tape.results(node)) consider(value);
@@ -496,13 +521,16 @@ void Recorder::end_opaque() {
 }
 
 void Recorder::prune_if_grown() {
-  if (recording_->tape.nodes() < prune_at_) return;
-  std::vector<Held> freed;
+  if (recording_->tape.nodes() < prune_at_nodes_ && held_bytes_ < prune_at_bytes_) return;
+  std::vector<std::unique_ptr<Held>> freed;
   const std::lock_guard lock(recording_->mutex);
   recording_->prune(memories_.live_values(), freed);
   last_draw_ = kNone;
   memories_.rebuild();
-  prune_at_ = std::max(kFirstPrune, 2 * recording_->tape.nodes());
+  held_bytes_ = 0;
+  for (const auto& held : recording_->held) held_bytes_ += held && held->storage ? held->storage.nbytes() : 0;
+  prune_at_nodes_ = std::max(kFirstPruneNodes, 2 * recording_->tape.nodes());
+  prune_at_bytes_ = std::max(kFirstPruneBytes, 2 * held_bytes_);
 }
 
 // ---- Saved tensors -------------------------------------------------------------------------------------------------
@@ -572,13 +600,13 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   const auto& facts = recording_->tape.value(value);
   if (!facts.defined) return Location::kept(Reason::unknown);
   if (facts.producer == kNone) return Location::kept(Reason::input);
-  const auto entry = recording_->held.find(value);
-  if (entry != recording_->held.end() && entry->second.why == Held::Why::policy) return Location::kept(Reason::policy);
+  const Held* held = recording_->find_held(value);
+  if (held != nullptr && held->why == Held::Why::policy) return Location::kept(Reason::policy);
   Location location;
   location.reason = Reason::recomputed;
   location.geometry = geometry_of(tensor);
   location.saved = recording_->tape.add_saved(value, regions_.back().id, location.geometry.bytes());
-  recording_->saved.emplace_back();
+  location.state = &recording_->saved.emplace_back();
   const auto& call = static_cast<const Call&>(*recording_->tape.node(facts.producer).call);
   if (call.target->unrepeatable_results == 0) location.spot = spot_hash(tensor);
   return location;

@@ -19,6 +19,7 @@ namespace remat::record {
 struct Location {
   tape::SavedId saved = tape::kNone;  ///< kNone: keep the tensor, for this reason
   Reason reason = Reason::unknown;
+  SavedState* state = nullptr;        ///< where it is recomputed, to be told that the handle is gone
   uint64_t spot = 0;                  ///< of the elements, where it is recomputed
   tape::Geometry geometry;            ///< likewise
 
@@ -38,16 +39,20 @@ class Packed {
   virtual void settle(Location location) = 0;
 };
 
-/// Records what one thread does while a region is open on it. Owned by the outermost region.
+/// Records what one thread does while a region is open on it. One a thread, used again by its next outermost region: most
+/// of what a small region costs is the making of containers.
 class Recorder {
  public:
-  explicit Recorder(std::shared_ptr<Recording> recording);
+  Recorder() = default;
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   /// The recorder of this thread, nullptr where no region is open.
   static Recorder* current();
+
+  /// Begins to record this thread. Ends when the last region closes; the recorder can then start again.
+  void start(std::shared_ptr<Recording> recording);
 
   void open_region(const policy::Policy& policy);
   /// Closes the region that was the `depth`-th to open and cuts it (see RegionOptions::segments); with the last one
@@ -152,14 +157,17 @@ class Recorder {
   void stop();
   void prune_if_grown();
   void clear_leaf();
+  void silence_inner_calls();
 
   std::shared_ptr<Recording> recording_;
   Memories memories_;
   std::vector<Region> regions_;
   std::exception_ptr failure_;
   const std::thread::id thread_ = std::this_thread::get_id();
-  at::CallbackHandle observer_;
-  size_t prune_at_;
+  at::CallbackHandle observer_ = at::INVALID_CALLBACK_HANDLE;
+  size_t prune_at_nodes_ = 0;
+  size_t prune_at_bytes_ = 0;
+  size_t held_bytes_ = 0;  ///< of sources that were taken hold of; an upper bound between prunes
 
   // The running leaf. Calls nest; the leaf is the one at depth `leaf_depth_`, calls inside belong to it.
   size_t depth_ = 0;
@@ -174,6 +182,7 @@ class Recorder {
   tape::DrawId draw_ = tape::kNone;
   tape::DrawId last_draw_ = tape::kNone;
   bool recordable_ = true;  ///< every argument so far can be recorded
+  bool silenced_ = false;   ///< calls inside the leaf fire no events
   int exceptions_ = 0;      ///< in flight when the leaf began
 };
 

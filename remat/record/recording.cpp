@@ -55,9 +55,13 @@ std::optional<c10::Storage> Recording::original(ValueId value) {
 }
 
 std::optional<c10::Storage> Recording::at_hand(ValueId value) {
-  const auto entry = held.find(value);
-  if (entry == held.end()) return original(value);
-  return held_storage(value, entry->second);
+  const Held* entry = find_held(value);
+  return entry == nullptr ? original(value) : held_storage(value, *entry);
+}
+
+void Recording::hold(ValueId value, Held entry) {
+  if (value >= held.size()) held.resize(value + 1);
+  held[value] = std::make_unique<Held>(std::move(entry));
 }
 
 std::optional<c10::Storage> Recording::held_storage(ValueId value, const Held& entry) {
@@ -97,49 +101,60 @@ void Recording::report_changed(ValueId value) const {
   TORCH_CHECK(false, "remat: one of the variables needed for gradient computation has been modified by an inplace operation");
 }
 
-std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots, std::vector<Held>& freed) {
+std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed) {
   std::vector<ValueId> wanted = roots;
   for (tape::SavedId id = 0; id < saved.size(); ++id) {
     if (!saved[id].released.load(std::memory_order_relaxed)) wanted.push_back(tape.saved()[id].value);
   }
   const auto kept = [&](ValueId value) {
-    const auto entry = held.find(value);
-    return entry != held.end() && entry->second.why != Held::Why::source;
+    const Held* entry = find_held(value);
+    return entry != nullptr && entry->why != Held::Why::source;
   };
-  const auto nodes = tape::slice(tape, wanted, kept);
   std::vector<bool> needed_nodes(tape.nodes(), false);
   std::vector<bool> needed_values(tape.values(), false);
-  for (const ValueId value : wanted) needed_values[value] = true;
-  for (const NodeId id : nodes) {
-    needed_nodes[id] = true;
-    for (const ValueId value : tape.reads(id)) {
+  const auto need = [&](std::span<const ValueId> values) {
+    for (const ValueId value : values) {
       if (value != kNone) needed_values[value] = true;
     }
-    for (const ValueId value : tape.writes(id)) needed_values[value] = true;
-    for (const ValueId value : tape.results(id)) needed_values[value] = true;
+  };
+  need(wanted);
+  for (const NodeId id : tape::slice(tape, wanted, kept)) {
+    needed_nodes[id] = true;
+    need(tape.reads(id));
+    need(tape.writes(id));
+    need(tape.results(id));
   }
-  const auto renumbered = tape.prune(needed_nodes, needed_values);
-  ska::flat_hash_map<ValueId, Held> still_held;
-  for (auto& [value, entry] : held) {
-    if (renumbered.values[value] != kNone) {
-      still_held.emplace(renumbered.values[value], std::move(entry));
-    } else {
+  auto left = tape.prune(needed_nodes, needed_values);
+  keep_only(left, freed);
+  if (!draws.empty()) drop_unused_draws();
+  if (source) source->renumber(left.values);
+  return std::move(left.values);
+}
+
+void Recording::keep_only(const tape::Tape::Renumbering& left, std::vector<std::unique_ptr<Held>>& freed) {
+  size_t most = 0;
+  for (ValueId value = 0; value < held.size(); ++value) {
+    if (!held[value]) continue;
+    const ValueId now = left.values[value];
+    auto entry = std::move(held[value]);
+    if (now == kNone) {
       freed.push_back(std::move(entry));
+    } else {
+      held[now] = std::move(entry);
+      most = now + 1;
     }
   }
-  held = std::move(still_held);
-  std::vector<Memory> memories_left;
-  memories_left.reserve(tape.buffers());
+  held.resize(most);
+  size_t next = 0;
   for (tape::BufferId id = 0; id < memories.size(); ++id) {
-    if (renumbered.buffers[id] == kNone) continue;
-    Memory& memory = memories_left.emplace_back(std::move(memories[id]));
-    memory.current = memory.current == kNone ? kNone : renumbered.values[memory.current];
-    if (memory.birth) memory.birth->value = renumbered.values[memory.birth->value];
+    if (left.buffers[id] == kNone) continue;
+    if (next != id) memories[next] = std::move(memories[id]);
+    Memory& memory = memories[next++];
+    memory.current = memory.current == kNone ? kNone : left.values[memory.current];
+    if (memory.birth) memory.birth->value = left.values[memory.birth->value];
+    if (memory.storage.use_count() == 0) memory.let_go();
   }
-  memories = std::move(memories_left);
-  drop_unused_draws();
-  if (source) source->renumber(renumbered.values);
-  return renumbered.values;
+  memories.erase(memories.begin() + static_cast<ptrdiff_t>(next), memories.end());
 }
 
 void Recording::drop_unused_draws() {
@@ -158,8 +173,8 @@ void Recording::drop_unused_draws() {
 int64_t Recording::held_bytes() {
   const std::lock_guard lock(mutex);
   int64_t bytes = source ? source->cached_bytes() : 0;
-  for (const auto& [value, entry] : held) {
-    if (entry.storage) bytes += static_cast<int64_t>(entry.storage.nbytes());
+  for (const auto& entry : held) {
+    if (entry && entry->storage) bytes += static_cast<int64_t>(entry->storage.nbytes());
   }
   return bytes;
 }

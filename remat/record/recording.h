@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/flat_hash_map.h>
 
 #include <atomic>
 #include <deque>
@@ -65,7 +64,7 @@ class Recording {
 
   tape::Tape tape;
   std::vector<Memory> memories;                    ///< by BufferId
-  ska::flat_hash_map<tape::ValueId, Held> held;
+  std::vector<std::unique_ptr<Held>> held;         ///< by ValueId, as long as the largest that is held
   std::vector<Draw> draws;                         ///< by DrawId
   std::deque<SavedState> saved;                    ///< by SavedId
   std::unique_ptr<Source> source;
@@ -75,6 +74,12 @@ class Recording {
   /// tensor of the same tape.
   std::recursive_mutex mutex;
 
+  /// What is held of the value, or nullptr.
+  [[nodiscard]] Held* find_held(tape::ValueId value) const {
+    return value < held.size() ? held[value].get() : nullptr;
+  }
+  void hold(tape::ValueId value, Held entry);
+
   /// The storage that holds the value now without running anything: a held one, or the original if it lives and nobody
   /// changed it. Nothing otherwise. Throws where the value can only come from outside and was changed there.
   std::optional<c10::Storage> at_hand(tape::ValueId value);
@@ -83,12 +88,13 @@ class Recording {
 
   /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What is to be freed is moved to
   /// `freed`, for the caller to destroy without the lock. Returns the new id of every value, kNone for dropped ones.
-  std::vector<tape::ValueId> prune(const std::vector<tape::ValueId>& roots, std::vector<Held>& freed);
+  std::vector<tape::ValueId> prune(const std::vector<tape::ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed);
 
   /// Bytes of storages held because of this recording: sources, copies, kept values and what replays hold.
   [[nodiscard]] int64_t held_bytes();
 
  private:
+  void keep_only(const tape::Tape::Renumbering& left, std::vector<std::unique_ptr<Held>>& freed);
   void drop_unused_draws();
   std::optional<c10::Storage> held_storage(tape::ValueId value, const Held& entry);
   [[noreturn]] void report_changed(tape::ValueId value) const;

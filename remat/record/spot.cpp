@@ -1,5 +1,6 @@
 #include "remat/record/spot.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace remat::record {
@@ -14,6 +15,11 @@ uint64_t mixed(uint64_t hash, uint64_t bits) {
 }
 
 uint64_t bits_at(const char* element, size_t size) {
+  if (size == sizeof(uint32_t)) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, element, sizeof(bits));
+    return bits;
+  }
   uint64_t first = 0;
   std::memcpy(&first, element, std::min<size_t>(size, sizeof(first)));
   if (size <= sizeof(first)) return first;
@@ -32,6 +38,13 @@ int64_t offset_of(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides)
   return offset;
 }
 
+/// Hash of `samples` elements; `offset` gives where the i-th of them lies.
+template <typename Offset>
+uint64_t hashed(const char* base, size_t size, int64_t samples, uint64_t hash, const Offset& offset) {
+  for (int64_t i = 0; i < samples; ++i) hash = mixed(hash, bits_at(base + offset(i) * static_cast<int64_t>(size), size));
+  return hash | 1U;  // 0 says "not hashed"
+}
+
 }  // namespace
 
 uint64_t spot_hash(const at::Tensor& tensor) {
@@ -42,14 +55,14 @@ uint64_t spot_hash(const at::Tensor& tensor) {
   const auto* base =
       static_cast<const char*>(impl->unsafe_storage().data()) + static_cast<size_t>(impl->storage_offset()) * size;
   const int64_t samples = std::min(count, kSamples);
+  const auto seed = static_cast<uint64_t>(count);
   const bool contiguous = impl->is_contiguous();
-  uint64_t hash = static_cast<uint64_t>(count);
-  for (int64_t i = 0; i < samples; ++i) {
-    const int64_t index = samples == 1 ? 0 : i * (count - 1) / (samples - 1);
-    const int64_t offset = contiguous ? index : offset_of(index, impl->sizes(), impl->strides());
-    hash = mixed(hash, bits_at(base + static_cast<size_t>(offset) * size, size));
-  }
-  return hash | 1U;  // 0 says "not hashed"
+  if (contiguous && count <= kSamples) return hashed(base, size, samples, seed, [](int64_t i) { return i; });
+  const auto index = [&](int64_t i) { return samples == 1 ? 0 : i * (count - 1) / (samples - 1); };
+  if (contiguous) return hashed(base, size, samples, seed, index);
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  return hashed(base, size, samples, seed, [&](int64_t i) { return offset_of(index(i), sizes, strides); });
 }
 
 }  // namespace remat::record

@@ -38,15 +38,15 @@ void Replayer::enter_graph_task(int64_t task, Freed& freed) {
 c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed) {
   if (has_boundaries_) drop_boundaries(recording, freed);
   const tape::Saved asked = recording.tape.saved()[saved];
-  Storages hand;  // keeps what was found at hand alive until it is read
+  Storages hand(recording.tape.values());  // keeps what was found at hand alive until it is read
   const auto at_hand = [&](ValueId value) {
-    if (hand.count(value) != 0) return true;
+    if (hand[value]) return true;
     const auto cached = cache_.find(value);
     auto storage = cached != cache_.end() ? std::make_optional(cached->second.storage) : recording.at_hand(value);
-    if (storage) hand.emplace(value, std::move(*storage));
-    return storage.has_value();
+    if (storage) hand[value] = std::move(*storage);
+    return static_cast<bool>(hand[value]);
   };
-  if (at_hand(asked.value)) return hand.at(asked.value);
+  if (at_hand(asked.value)) return hand[asked.value];
 
   const auto others = pending(recording, saved);
   const auto nodes = tape::slice(recording.tape, std::span(&asked.value, 1), at_hand);
@@ -55,27 +55,26 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
   wanted[asked.value] = true;
   const auto source = [&](ValueId value) {
     TORCH_CHECK(at_hand(value), "remat: a value that backward needs was not recorded (please report this)");
-    return hand.at(value);
+    return hand[value];
   };
   auto made = run(recording, nodes, wanted, source);
-  auto storage = made.at(asked.value);
-  hold(recording, held, others, std::move(made));
-  for (auto& [value, found] : hand) freed.push_back(std::move(found));
+  auto storage = made[asked.value];
+  for (ValueId value = 0; value < made.size(); ++value) {
+    if (!held[value] || hand[value]) made[value] = c10::Storage();
+  }
+  hold(recording, others, std::move(made));
+  std::move(hand.begin(), hand.end(), std::back_inserter(freed));
   return storage;
 }
 
-void Replayer::hold(const Recording& recording, const std::vector<bool>& wanted, std::span<const SavedId> pending,
-                    Storages made) {
-  for (auto& [value, storage] : made) {
-    if (wanted[value] && cache_.count(value) == 0) cache_.emplace(value, Cached{std::move(storage)});
-  }
-  for (const SavedId id : pending) {
-    const auto entry = cache_.find(recording.tape.saved()[id].value);
-    if (entry != cache_.end() && made.count(entry->first) != 0) ++entry->second.wanted_by;
-  }
-  for (auto& [value, entry] : cache_) {
-    entry.boundary = entry.boundary || entry.wanted_by == 0;
-    has_boundaries_ = has_boundaries_ || entry.boundary;
+void Replayer::hold(const Recording& recording, std::span<const SavedId> pending, Storages made) {
+  std::vector<uint32_t> wanted_by(made.size(), 0);
+  for (const SavedId id : pending) ++wanted_by[recording.tape.saved()[id].value];
+  for (ValueId value = 0; value < made.size(); ++value) {
+    if (!made[value]) continue;
+    const bool boundary = wanted_by[value] == 0;
+    has_boundaries_ = has_boundaries_ || boundary;
+    cache_.emplace(value, Cached{std::move(made[value]), wanted_by[value], boundary});
   }
 }
 

@@ -30,8 +30,7 @@ class Replayer final : public record::Source {
 
   void enter_graph_task(int64_t task, Freed& freed);
   c10::Storage replay(record::Recording& recording, tape::SavedId saved, Freed& freed);
-  void hold(const record::Recording& recording, const std::vector<bool>& wanted, std::span<const tape::SavedId> pending,
-            Storages made);
+  void hold(const record::Recording& recording, std::span<const tape::SavedId> pending, Storages made);
   void served(tape::ValueId value, Freed& freed);
   void drop_boundaries(const record::Recording& recording, Freed& freed);
   [[nodiscard]] std::vector<tape::SavedId> pending(const record::Recording& recording, tape::SavedId but) const;

@@ -36,12 +36,16 @@ class Run {
   Storages operator()() {
     count_uses();
     for (const NodeId id : nodes_) execute(id);
+    for (ValueId value = 0; value < storages_.size(); ++value) {
+      if (!wanted_[value]) storages_[value] = c10::Storage();
+    }
     return std::move(storages_);
   }
 
  private:
   void count_uses() {
     uses_.assign(tape_.values(), 0);
+    storages_.resize(tape_.values());
     for (const NodeId id : nodes_) {
       for (const ValueId value : tape_.reads(id)) {
         if (value != kNone) ++uses_[value];
@@ -80,9 +84,8 @@ class Run {
   }
 
   const c10::Storage& storage_of(ValueId value) {
-    const auto found = storages_.find(value);
-    if (found != storages_.end()) return found->second;
-    return storages_.emplace(value, sources_(value)).first->second;
+    if (!storages_[value]) storages_[value] = sources_(value);
+    return storages_[value];
   }
 
   /// A node is about to write this argument. Where anyone else still wants the old value, it writes a copy. All
@@ -90,7 +93,7 @@ class Run {
   void make_private(std::span<const ValueId> values, uint32_t written, std::vector<c10::Storage>& storages) {
     const ValueId value = values[written];
     const auto readers = std::count(values.begin(), values.end(), value);
-    // The map and this call's operands hold it; more references are a handle, the cache or the original.
+    // `storages_` and this call's operands hold it; more references are a handle, the cache or the original.
     const bool ours = uses_[value] == readers && storages[written].use_count() == static_cast<size_t>(readers) + 1;
     if (ours) return;
     const auto copy = record::copy_of(storages[written]);
@@ -153,7 +156,7 @@ class Run {
 
   void release_reads(NodeId id) {
     for (const ValueId value : tape_.reads(id)) {
-      if (value != kNone && --uses_[value] == 0) storages_.erase(value);
+      if (value != kNone && --uses_[value] == 0) storages_[value] = c10::Storage();
     }
   }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <c10/util/flat_hash_map.h>
-
 #include <functional>
 #include <span>
 #include <vector>
@@ -10,7 +8,8 @@
 
 namespace remat::replay {
 
-using Storages = ska::flat_hash_map<tape::ValueId, c10::Storage>;
+/// Storages by ValueId; an empty one where there is none.
+using Storages = std::vector<c10::Storage>;
 
 /// Runs `nodes`, ascending, and returns the storages of the values flagged in `wanted`. `sources` gives the values that
 /// the nodes read and none of them makes. Every other value is freed at its last use. The caller holds the lock.

@@ -21,7 +21,7 @@ Handle::~Handle() {
   }
   if (!recording_ || where_.saved == tape::kNone) return;
   // No lock may be waited for here: this runs wherever a graph dies, with Python's lock held or a replay under way.
-  recording_->saved[where_.saved].released.store(true, std::memory_order_release);
+  where_.state->released.store(true, std::memory_order_release);
   if (recording_->source) recording_->source->forget(*recording_, where_.saved);
 }
 

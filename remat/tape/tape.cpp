@@ -70,45 +70,46 @@ size_t Tape::operands_of(const Node& node) const {
 }
 
 void Tape::drop_nodes(const std::vector<bool>& needed, std::vector<NodeId>& renumbered) {
-  std::vector<ValueId> operands;
-  NodeId next = 0;
-  for (NodeId id = 0; id < nodes_.size(); ++id) {
-    if (!needed[id]) continue;
-    const auto begin = operands_.begin() + nodes_[id].first_operand;
-    const auto first = static_cast<uint32_t>(operands.size());
-    operands.insert(operands.end(), begin, begin + static_cast<ptrdiff_t>(operands_of(nodes_[id])));
-    renumbered[id] = next;
-    if (next != id) nodes_[next] = std::move(nodes_[id]);
-    nodes_[next++].first_operand = first;
-  }
   for (Saved& saved : saved_) {
     saved.after = static_cast<NodeId>(std::count(needed.begin(), needed.begin() + saved.after, true));
   }
+  NodeId next = 0;
+  uint32_t next_operand = 0;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    if (!needed[id]) continue;
+    const auto begin = operands_.begin() + nodes_[id].first_operand;
+    const size_t count = operands_of(nodes_[id]);
+    std::copy_n(begin, count, operands_.begin() + next_operand);
+    renumbered[id] = next;
+    if (next != id) nodes_[next] = std::move(nodes_[id]);
+    nodes_[next++].first_operand = next_operand;
+    next_operand += static_cast<uint32_t>(count);
+  }
   nodes_.resize(next);
-  operands_ = std::move(operands);
+  operands_.resize(next_operand);
 }
 
 Tape::Renumbering Tape::drop_values(const std::vector<bool>& needed, const std::vector<NodeId>& nodes) {
   Renumbering renumbered{std::vector<ValueId>(values_.size(), kNone),
                          std::vector<BufferId>(buffer_bytes_.size(), kNone)};
-  std::vector<Value> values;
-  std::vector<bool> needed_buffers(buffer_bytes_.size(), false);
+  ValueId next = 0;
   for (ValueId id = 0; id < values_.size(); ++id) {
     if (!needed[id]) continue;
-    needed_buffers[values_[id].buffer] = true;
-    renumbered.values[id] = static_cast<ValueId>(values.size());
-    Value& value = values.emplace_back(values_[id]);
+    Value value = values_[id];
+    renumbered.buffers[value.buffer] = 0;  // needed; numbered below
     if (value.producer != kNone) value.producer = nodes[value.producer];
+    renumbered.values[id] = next;
+    values_[next++] = value;
   }
-  std::vector<int64_t> bytes;
+  values_.resize(next);
+  BufferId next_buffer = 0;
   for (BufferId id = 0; id < buffer_bytes_.size(); ++id) {
-    if (!needed_buffers[id]) continue;
-    renumbered.buffers[id] = static_cast<BufferId>(bytes.size());
-    bytes.push_back(buffer_bytes_[id]);
+    if (renumbered.buffers[id] == kNone) continue;
+    renumbered.buffers[id] = next_buffer;
+    buffer_bytes_[next_buffer++] = buffer_bytes_[id];
   }
-  for (Value& value : values) value.buffer = renumbered.buffers[value.buffer];
-  values_ = std::move(values);
-  buffer_bytes_ = std::move(bytes);
+  buffer_bytes_.resize(next_buffer);
+  for (Value& value : values_) value.buffer = renumbered.buffers[value.buffer];
   return renumbered;
 }
 

@@ -154,4 +154,5 @@ def test_backward_inside_a_region_is_not_recorded():
         after_forward = remat._testing.nodes()
         y.backward()
         assert after_forward > 0
-        assert remat._testing.nodes() <= after_forward
+        root = 1  # the gradient of y, which backward makes before it starts
+        assert remat._testing.nodes() <= after_forward + root
