@@ -61,6 +61,8 @@ const tape::Tape& Region::tape() const {
   return recording_ ? recording_->tape : empty;
 }
 
+int64_t Region::tape_bytes() const { return tape().own_bytes(); }
+
 int64_t Region::held_bytes() const { return recording_ ? recording_->held_bytes() : 0; }
 
 }  // namespace remat

@@ -54,6 +54,8 @@ class Region {
   /// Bytes of tensors held because of the recording: what the region was given, what policies keep, what replays made and
   /// backward has yet to ask for.
   [[nodiscard]] int64_t held_bytes() const;
+  /// Bytes that the tape itself takes.
+  [[nodiscard]] int64_t tape_bytes() const;
 
  private:
   void leave();

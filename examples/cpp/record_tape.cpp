@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
 
   const auto dot = to_dot(region.tape());
   if (argc > 1 && argv[1] == std::string("--dot")) {
-    std::fputs(dot.c_str(), stdout);
+    std::printf("%s", dot.c_str());
     return 0;
   }
   std::printf("What ran:\n\n%s\n", recorded.c_str());

@@ -75,6 +75,10 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         """Bytes of tensors held because of this region: inputs, kept values, and what replays made."""
         return self._opened().held_bytes()
 
+    def tape_bytes(self) -> int:
+        """Bytes that the tape itself takes."""
+        return self._opened().tape_bytes()
+
     def _opened(self) -> _C.Region:
         if self._region is None:
             raise RuntimeError("remat: this region was never entered; use it in a with statement")

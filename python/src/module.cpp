@@ -75,6 +75,7 @@ void add_regions(py::module_& m) {
       .def("close", &remat::Region::close)
       .def_property_readonly("is_recording", &remat::Region::is_recording)
       .def("held_bytes", &remat::Region::held_bytes)
+      .def("tape_bytes", &remat::Region::tape_bytes)
       .def("text", [](const remat::Region& region) { return to_text(region.tape()); })
       .def("dot", [](const remat::Region& region) { return to_dot(region.tape()); })
       .def("json", [](const remat::Region& region) { return to_json(region.tape()); });

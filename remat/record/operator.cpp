@@ -55,6 +55,21 @@ constexpr std::array<std::string_view, 7> kNorms = {
     "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update", "aten::batch_norm_gather_stats_with_counts",
     "aten::_batch_norm_impl_index"};
 
+/// Results of which some bytes are whatever the memory held, by operator and index. Backward never reads those bytes.
+constexpr std::array<std::pair<std::string_view, unsigned>, 2> kUnrepeatable = {{
+    {"aten::mkldnn_rnn_layer", 3},  // oneDNN's workspace
+    {"aten::_ctc_loss", 1},         // log_alpha behind the end of shorter targets
+}};
+
+/// Add up in an order that differs from run to run on CUDA, unless deterministic algorithms are on: those of
+/// torch.use_deterministic_algorithms that forward passes call.
+constexpr std::array<std::string_view, 19> kUnorderedOnCuda = {
+    "aten::index_add",      "aten::index_add_",      "aten::index_put",       "aten::index_put_",
+    "aten::_index_put_impl_", "aten::scatter_add",   "aten::scatter_add_",    "aten::scatter_reduce",
+    "aten::scatter_reduce_", "aten::scatter",        "aten::scatter_",        "aten::index_reduce",
+    "aten::index_reduce_",  "aten::index_copy",      "aten::put_",            "aten::histc",
+    "aten::bincount",       "aten::cumsum",          "aten::median"};
+
 constexpr std::array<std::string_view, 6> kDistrusted = {"c10d", "_c10d_functional", "fsdp", "symm_mem",
                                                          "fbgemm", "_c10d_functional_autograd"};
 
@@ -101,7 +116,8 @@ Operator::Operator(const c10::OperatorHandle& found)
       factory(contains(kFactories, name)),
       seeded(found.hasTag(at::Tag::nondeterministic_seeded)),
       resizes(contains(kResizing, name)),
-      pointwise(found.hasTag(at::Tag::pointwise)) {
+      pointwise(found.hasTag(at::Tag::pointwise)),
+      unordered_on_cuda(contains(kUnorderedOnCuda, name)) {
   const bool norm = contains(kNorms, name);
   const bool overwrites = contains(kOverwriting, name);
   for (const c10::Argument& from : found.schema().arguments()) {
@@ -116,15 +132,16 @@ Operator::Operator(const c10::OperatorHandle& found)
     writes = writes || argument.written || argument.statistic;
     arguments.push_back(std::move(argument));
   }
-  if (name == "aten::rrelu_with_noise" || name == "aten::rrelu_with_noise_") arguments[1].overwritten = true;
   if (name == "aten::_batch_norm_with_update") training = -2;  // always trains
-  if (name == "aten::mkldnn_rnn_layer") unrepeatable_results = 1U << 3U;
+  for (const auto& [op, result] : kUnrepeatable) {
+    if (name == op) unrepeatable_results |= 1U << result;
+  }
   if (overload[0] != '\0') name += std::string(".") + overload;
   view = (view && !writes) || contains(kReshaping, std::string_view(base));
 }
 
 bool Operator::is_composite(c10::DeviceType device) const {
-  uint8_t& known = composite_[device_slot(device)];
+  auto& known = composite_[device_slot(device)];
   if (known == kUnasked) {
     const auto backend = backend_key(device);
     // The dispatcher prefers a CompositeImplicitAutograd kernel to one for all of Autograd (linear and matmul have both).
@@ -139,7 +156,7 @@ bool Operator::is_composite(c10::DeviceType device) const {
 
 bool Operator::is_autocast(c10::DeviceType device) const {
   if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device)) return false;
-  uint8_t& known = autocast_[device_slot(device)];
+  auto& known = autocast_[device_slot(device)];
   const auto key = at::autocast::get_autocast_dispatch_key_from_device_type(device);
   if (known == kUnasked) known = has_kernel(handle, key) ? kYes : kNo;
   return known == kYes && !c10::impl::tls_is_dispatch_key_excluded(key);

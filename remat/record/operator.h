@@ -3,6 +3,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 
+#include <array>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -41,9 +43,10 @@ struct Operator {
   bool resizes = false;    ///< resize_ and set_: the storage itself changes
   int training = -1;       ///< index of the argument that says whether a norm updates its statistics
   bool pointwise = false;  ///< multiplies no matrices
+  bool unordered_on_cuda = false;  ///< its bits differ from run to run on CUDA by default
   bool writes = false;     ///< any argument is written
 
-  /// Results whose bits may differ from run to run though the outputs that matter are equal (oneDNN RNN workspace).
+  /// Bit i: result i may differ from run to run in bytes that nobody reads.
   uint32_t unrepeatable_results = 0;
 
   explicit Operator(const c10::OperatorHandle& found);
@@ -59,8 +62,9 @@ struct Operator {
 
  private:
   enum : uint8_t { kUnasked, kNo, kYes };
-  mutable uint8_t composite_[2] = {kUnasked, kUnasked};  // CPU, any other device: asked once each
-  mutable uint8_t autocast_[2] = {kUnasked, kUnasked};
+  // CPU, any other device: asked once each; threads that ask at the same time find the same.
+  mutable std::array<std::atomic<uint8_t>, 2> composite_ = {kUnasked, kUnasked};
+  mutable std::array<std::atomic<uint8_t>, 2> autocast_ = {kUnasked, kUnasked};
 };
 
 }  // namespace remat::record

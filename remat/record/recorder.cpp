@@ -102,8 +102,11 @@ bool is_plain_backward() {
 }  // namespace
 
 bool can_record() {
-  return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled() &&
-         !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  if (!c10::GradMode::is_enabled() || c10::InferenceMode::is_enabled()) return false;
+  if (!c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return true;
+  TORCH_WARN_ONCE("remat: a region inside a torch.func transform (grad, vmap, jvp) runs plainly: right, but nothing is "
+                  "recomputed. Put the region around the transform to save memory.");
+  return false;
 }
 
 Recorder::Pause::Pause() : was_(std::exchange(paused, true)) {}
@@ -267,6 +270,9 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     // One argument that cannot be recorded is enough to keep the results, but the others may still be written.
     if (!call_.add(arguments[i], on_tensor)) recordable_ = false;
   }
+  if (op.unordered_on_cuda && device_of(arguments) == c10::kCUDA) {
+    recordable_ = recordable_ && at::globalContext().deterministicAlgorithms();
+  }
   if (op.seeded && recordable_) {
     bool readable = true;
     draw_ = observe_draw(arguments, readable);
@@ -300,14 +306,42 @@ void Recorder::protect(const Written& written) {
   const Read& read = reads_[written.read];
   Held* held = recording_->find_held(read.value);
   if (held == nullptr || held->why == Held::Why::copy) return;
-  if (held->why == Held::Why::policy) {
+  if (held->why == Held::Why::policy && recording_->tape.value(read.value).producer != kNone) {
     recording_->held[read.value].reset();  // its node can run again
     return;
   }
+  if (held->why == Held::Why::source && keep_readers(read.value)) return;
   held->storage = copy_of(written.tensor.storage());
   held->parameter.reset();
   held->seen.reset();
   held->why = Held::Why::copy;
+}
+
+/// Instead of a copy of a source, keeps what nodes computed from it, if that is alive and smaller: attention over a cache
+/// makes less than the cache.
+bool Recorder::keep_readers(ValueId source) {
+  auto& tape = recording_->tape;
+  int64_t bytes = 0;
+  std::vector<std::pair<ValueId, c10::Storage>> results;
+  for (NodeId id = 0; id < tape.nodes(); ++id) {
+    const auto reads = tape.reads(id);
+    if (std::find(reads.begin(), reads.end(), source) == reads.end()) continue;
+    if (!tape.writes(id).empty()) return false;
+    for (const ValueId result : tape.results(id)) {
+      auto storage = recording_->original(result);
+      bytes += tape.buffer_bytes(tape.value(result).buffer);
+      if (!storage || bytes >= tape.buffer_bytes(tape.value(source).buffer)) return false;
+      results.emplace_back(result, std::move(*storage));
+    }
+  }
+  for (auto& [result, storage] : results) {
+    Held kept;
+    kept.storage = std::move(storage);
+    recording_->hold(result, std::move(kept));
+    tape.make_source(result);
+  }
+  recording_->held[source].reset();
+  return true;
 }
 
 tape::DrawId Recorder::observe_draw(at::ArrayRef<c10::IValue> arguments, bool& readable) {
@@ -607,9 +641,18 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   location.geometry = geometry_of(tensor);
   location.saved = recording_->tape.add_saved(value, regions_.back().id, location.geometry.bytes());
   location.state = &recording_->saved.emplace_back();
-  const auto& call = static_cast<const Call&>(*recording_->tape.node(facts.producer).call);
-  if (call.target->unrepeatable_results == 0) location.spot = spot_hash(tensor);
+  if (is_repeatable(value)) location.spot = spot_hash(tensor);
   return location;
+}
+
+bool Recorder::is_repeatable(ValueId value) const {
+  const NodeId producer = recording_->tape.value(value).producer;
+  const uint32_t unrepeatable =
+      static_cast<const Call&>(*recording_->tape.node(producer).call).target->unrepeatable_results;
+  if (unrepeatable == 0) return true;
+  const auto results = recording_->tape.results(producer);
+  const auto index = std::find(results.begin(), results.end(), value) - results.begin();
+  return (unrepeatable >> static_cast<uint32_t>(index) & 1U) == 0;
 }
 
 /// In-place operators under grad save a private clone of what they are about to change. That is the value before the

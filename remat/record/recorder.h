@@ -130,6 +130,7 @@ class Recorder {
   bool read_argument(const Operator::Argument& argument, bool trains, const at::Tensor& tensor);
   void begin_opaque(at::ArrayRef<c10::IValue> arguments);
   void protect(const Written& written);
+  bool keep_readers(tape::ValueId source);
 
   void end_recorded(const at::RecordFunction& event);
   std::vector<at::Tensor> fresh_results(const std::vector<c10::IValue>& outputs, bool& all_plain) const;
@@ -149,6 +150,7 @@ class Recorder {
   Location locate(const at::Tensor& tensor);
   Location locate(const at::Tensor& tensor, uint32_t version);
   Location at_value(const at::Tensor& tensor, tape::ValueId value);
+  [[nodiscard]] bool is_repeatable(tape::ValueId value) const;
   Location pre_image(const at::Tensor& tensor);
   const Written* writer_of(const at::Tensor& tensor) const;
   void settle_pending();

@@ -77,7 +77,8 @@ std::optional<c10::Storage> Recording::held_storage(ValueId value, const Held& e
     return storage;
   }
   const bool intact = current && memory.is_intact(*entry.storage.unsafeGetStorageImpl());
-  if (entry.why == Held::Why::policy) return intact ? std::make_optional(entry.storage) : std::nullopt;
+  const bool can_run_again = tape.value(value).producer != kNone;
+  if (!intact && can_run_again) return std::nullopt;
   if (!intact) report_changed(value);
   if (entry.seen && spot_hash(view_over(entry.storage, entry.seen->geometry)) != entry.seen->hash) {
     report_changed(value);
@@ -91,8 +92,8 @@ void Recording::report_changed(ValueId value) const {
     for (size_t i = 0; i < reads.size(); ++i) {
       if (reads[i] != value) continue;
       TORCH_CHECK(false, "remat: one of the variables needed for gradient computation has been modified by an inplace operation: ",
-                  "a tensor ", tape::to_text(tape.node(id).call->reads[i]), " that was made outside the region and is read by ",
-                  tape.node(id).call->op, " in it was changed after the forward pass, so the values that backward needs cannot be "
+                  "a tensor ", tape::to_text(tape.node(id).call->reads[i]), " that is read by ",
+                  tape.node(id).call->op, " in the region was changed after the forward pass, so the values that backward needs cannot be "
                   "recomputed. Change it after backward, give the region a clone, or keep the result of ",
                   tape.node(id).call->op, " with a policy (remat.keep_ops). Under autocast this may be a weight that an optimizer "
                   "step changed before backward.");

@@ -55,6 +55,8 @@ class Tape {
   SavedId add_saved(ValueId value, RegionId region, int64_t bytes);
   /// Cuts what lies directly in `region` into at most `segments` regions inside it, of about equal bytes made.
   void cut(RegionId region, size_t segments);
+  /// From here on the value comes from outside: no node makes it.
+  void make_source(ValueId value) { values_[value].producer = kNone; }
   void set_undefined(ValueId value) { values_[value].defined = false; }
 
   /// What an id became; kNone: dropped.

@@ -26,22 +26,28 @@ at::Tensor constant(at::IntArrayRef sizes = {4, 4}, uint64_t seed = 1);
 at::Tensor leaf(at::IntArrayRef sizes = {4, 4}, uint64_t seed = 1);
 
 /// Expects equal types, sizes and bits.
-void expect_same_bits(const at::Tensor& actual, const at::Tensor& expected, const std::string& what);
+void expect_same_bits(const at::Tensor& actual, const at::Tensor& expected,
+                      const std::string& what);
 
-/// Runs `forward` on copies of `inputs`, plainly and in a region, then backward, and expects the result, every
-/// gradient, the inputs as they are left and the default generator to be equal bit for bit. Returns the
-/// statistics of the run with the region.
-Stats expect_same_as_plain(const Forward& forward, const Tensors& inputs,
-                           const Between& between = [](const Tensors&) {}, const RegionOptions& options = {});
+/// Runs `forward` on copies of `inputs`, plainly and in a region, then backward, and expects the
+/// result, every gradient, the inputs as they are left and the default generator to be equal bit
+/// for bit. Returns the statistics of the run with the region.
+Stats expect_same_as_plain(
+    const Forward& forward, const Tensors& inputs, const Between& between = [](const Tensors&) {},
+    const RegionOptions& options = {});
 
 /// Also that operators were replayed: whoever keeps everything is right without effort.
-Stats expect_replayed_as_plain(const Forward& forward, const Tensors& inputs,
-                               const Between& between = [](const Tensors&) {}, const RegionOptions& options = {});
+Stats expect_replayed_as_plain(
+    const Forward& forward, const Tensors& inputs, const Between& between = [](const Tensors&) {},
+    const RegionOptions& options = {});
 
-/// Runs forward in a region, `between`, then backward; returns what the error says that backward throws.
-std::string error_in_backward(const Forward& forward, const Tensors& inputs, const Between& between);
+/// Runs forward in a region, `between`, then backward; returns what the error says that backward
+/// throws.
+std::string error_in_backward(const Forward& forward, const Tensors& inputs,
+                              const Between& between);
 
-/// What became of the tensors that autograd saves while `body` runs in a region, in bytes: "recomputed 64, input 16".
+/// What became of the tensors that autograd saves while `body` runs in a region, in bytes:
+/// "recomputed 64, input 16".
 std::string saved_by(const std::function<void()>& body, const RegionOptions& options = {});
 
 /// The operators that a region records while `body` runs: "aten::mul.Tensor aten::exp".

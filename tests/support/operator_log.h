@@ -10,8 +10,8 @@
 
 namespace remat::testing {
 
-/// Counts every operator that runs on any thread while it lives, calls inside other operators included. One lives
-/// at a time. Open it after forward to see what backward runs.
+/// Counts every operator that runs on any thread while it lives, calls inside other operators
+/// included. One lives at a time. Open it after forward to see what backward runs.
 class OperatorLog {
  public:
   OperatorLog();
