@@ -30,6 +30,7 @@ target_include_directories(remat_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(remat_options INTERFACE
   # Executables too: a precompiled header is refused under another code model than its own.
   -fPIC
+  $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
   -Wall -Wextra -Wpedantic
   # GCC 12 sees an overlap in `"text" + std::string` that is not there (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>

@@ -13,6 +13,7 @@ namespace {
 /// The recorder of this thread: the one that records, or one to start.
 std::shared_ptr<record::Recorder> recorder_of_thread() {
   thread_local std::shared_ptr<record::Recorder> mine;
+  if (mine && mine->is_abandoned()) mine->stop();
   if (mine && record::Recorder::current() == mine.get()) return mine;
   // In a forked child, regions that it inherited and will never close still hold the old one.
   if (!mine || mine.use_count() > 1) mine = std::make_shared<record::Recorder>();

@@ -30,6 +30,18 @@ bool is_foreign(const c10::StorageImpl& storage) {
          !memory::is_allocator_deleter(storage.data_ptr().get_deleter());
 }
 
+/// Clears a map but keeps its table for the next region, unless a large region made it large: clearing takes time in
+/// proportion to the table.
+template <typename Map>
+void empty(Map& map) {
+  constexpr size_t kSmallTable = 128;
+  if (map.bucket_count() > kSmallTable) {
+    map = Map();
+  } else {
+    map.clear();
+  }
+}
+
 }  // namespace
 
 c10::TensorImpl* parameter_of(const at::Tensor& tensor) {
@@ -51,8 +63,8 @@ void Memories::start(Recording& recording) {
 
 void Memories::stop() {
   recording_ = nullptr;
-  by_storage_.clear();
-  by_parameter_.clear();
+  empty(by_storage_);
+  empty(by_parameter_);
   aliases_.clear();
 }
 
@@ -99,15 +111,28 @@ BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& para
     }
     return found->second;
   }
-  const BufferId buffer = recording_->tape.add_buffer(static_cast<int64_t>(storage->nbytes()));
-  Memory& memory = recording_->memories.emplace_back(weakly(tensor));
+  const BufferId buffer = buffer_of_parameter(tensor);
+  Memory& memory = recording_->memories[buffer];
   memory.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(
       c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&parameter));
-  memory.current = recording_->tape.add_source(buffer);
+  if (!memory.witness(tensor) || memory.current == kNone) lose(buffer);
   memory.refresh(*storage);
-  memory.witness(tensor);
   by_parameter_.emplace(&parameter, buffer);
-  by_storage_.emplace(storage, buffer);  // so that a write through `.data` is a write to the parameter
+  return buffer;
+}
+
+/// The buffer that its storage is known by, so that a write through `.data` or detach() is a write to the parameter; a new
+/// one where the storage is new, or is one that operators made for the parameter to borrow (FSDP's gathers).
+BufferId Memories::buffer_of_parameter(const at::Tensor& tensor) {
+  const auto known = by_storage_.find(storage_of(tensor));
+  if (known != by_storage_.end()) {
+    const ValueId current = recording_->memories[known->second].current;
+    if (recording_->tape.value(current).producer == kNone) return known->second;
+  }
+  const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
+  const BufferId buffer = recording_->tape.add_buffer(bytes);
+  recording_->memories.emplace_back(weakly(tensor));
+  by_storage_.emplace(storage_of(tensor), buffer);
   return buffer;
 }
 

@@ -38,6 +38,7 @@ class Memories {
  private:
   tape::BufferId meet(const at::Tensor& tensor);
   tape::BufferId see_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter);
+  tape::BufferId buffer_of_parameter(const at::Tensor& tensor);
   tape::BufferId overlapping(const c10::StorageImpl& storage) const;
   void check(tape::BufferId buffer, const at::Tensor& tensor);
   void check_birth(Memory& memory, const c10::StorageImpl& storage, tape::BufferId buffer);

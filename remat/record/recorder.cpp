@@ -54,9 +54,11 @@ void watch_forks() {
   static_cast<void>(registered);
 }
 
-at::RecordFunctionCallback observer() {
-  auto callback = at::RecordFunctionCallback(on_begin, on_end);
-  callback.needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION});
+const at::RecordFunctionCallback& observer() {
+  static const auto& callback = *new at::RecordFunctionCallback(at::RecordFunctionCallback(on_begin, on_end)
+                                                                    .needsInputs(true)
+                                                                    .needsOutputs(true)
+                                                                    .scopes({at::RecordScope::FUNCTION}));
   return callback;
 }
 
@@ -121,6 +123,7 @@ void Recorder::start(std::shared_ptr<Recording> recording) {
   recording_ = std::move(recording);
   memories_.start(*recording_);
   failure_ = nullptr;
+  abandoned_ = false;
   prune_at_nodes_ = kFirstPruneNodes;
   prune_at_bytes_ = kFirstPruneBytes;
   held_bytes_ = 0;
@@ -141,7 +144,9 @@ void Recorder::open_region(const policy::Policy& policy) {
 
 void Recorder::close_region(size_t depth, size_t segments) {
   if (depth > regions_.size()) return;  // closed with a region around it
-  TORCH_CHECK(std::this_thread::get_id() == thread_, "remat: a region must be closed on the thread that opened it");
+  const bool here = std::this_thread::get_id() == thread_;
+  if (!here) abandoned_ = true;
+  TORCH_CHECK(here, "remat: a region must be closed on the thread that opened it; nothing more is recorded there");
   const bool in_order = depth == regions_.size();
   const Region closing = regions_[depth - 1];
   regions_.erase(regions_.begin() + static_cast<ptrdiff_t>(depth - 1), regions_.end());
@@ -163,6 +168,7 @@ void Recorder::cut(const Region& region, size_t segments) {
 
 void Recorder::stop() {
   if (current_recorder != this) return;
+  regions_.clear();
   at::removeCallback(observer_);
   silenced_ = false;
   current_recorder = nullptr;
@@ -172,6 +178,7 @@ void Recorder::stop() {
   std::vector<std::unique_ptr<Held>> freed;
   const auto recording = std::exchange(recording_, nullptr);  // the last reference may go, after the lock
   const std::lock_guard lock(recording->mutex);
+  recording->open = false;
   recording->prune({}, freed);
 }
 
@@ -238,7 +245,7 @@ void Recorder::clear_leaf() {
 
 Recorder::Leaf Recorder::classify(const at::RecordFunction& /*event*/, const Operator* op,
                                   at::ArrayRef<c10::IValue> arguments) {
-  if (failure_ || is_plain_backward()) return Leaf::ignored;
+  if (failure_ || abandoned_ || is_plain_backward()) return Leaf::ignored;
   if (op == nullptr) return Leaf::opaque;
   if (is_transparent(*op, arguments)) return Leaf::none;
   if (op->view) return Leaf::ignored;
@@ -300,10 +307,12 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains, co
   return true;
 }
 
-/// A write is about to change a buffer. Where an earlier node reads what it holds and that came from outside, a
-/// replay needs it as it is now.
+/// A write is about to change a buffer. Where an earlier node, or the operator itself through another argument, reads what
+/// it holds and that came from outside, a replay needs it as it is now.
 void Recorder::protect(const Written& written) {
   const Read& read = reads_[written.read];
+  const auto reads_it = [&](const Read& other) { return &other != &read && other.value == read.value; };
+  if (read.source.defined() && std::any_of(reads_.begin(), reads_.end(), reads_it)) hold_source(read);
   Held* held = recording_->find_held(read.value);
   if (held == nullptr || held->why == Held::Why::copy) return;
   if (held->why == Held::Why::policy && recording_->tape.value(read.value).producer != kNone) {
@@ -597,7 +606,7 @@ void Recorder::settle_pending() {
 }
 
 Location Recorder::locate(const at::Tensor& tensor) {
-  if (failure_) return Location::kept(Reason::suspended);
+  if (failure_ || abandoned_) return Location::kept(Reason::suspended);
   if (kind_of(tensor) != Kind::plain) return Location::kept(Reason::opaque);
   const Pause pause;
   const std::lock_guard lock(recording_->mutex);

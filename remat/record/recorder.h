@@ -54,6 +54,10 @@ class Recorder {
   /// Begins to record this thread. Ends when the last region closes; the recorder can then start again.
   void start(std::shared_ptr<Recording> recording);
 
+  /// Ends recording with whatever regions are open.
+  void stop();
+  [[nodiscard]] bool is_abandoned() const { return abandoned_; }
+
   void open_region(const policy::Policy& policy);
   /// Closes the region that was the `depth`-th to open and cuts it (see RegionOptions::segments); with the last one
   /// recording ends. Throws c10::Error where a region inside is still open, or on another thread.
@@ -156,7 +160,6 @@ class Recorder {
   void settle_pending();
 
   void cut(const Region& region, size_t segments);
-  void stop();
   void prune_if_grown();
   void clear_leaf();
   void silence_inner_calls();
@@ -165,6 +168,8 @@ class Recorder {
   Memories memories_;
   std::vector<Region> regions_;
   std::exception_ptr failure_;
+  /// A region was closed on another thread, which cannot end what this one does.
+  std::atomic<bool> abandoned_{false};
   const std::thread::id thread_ = std::this_thread::get_id();
   at::CallbackHandle observer_ = at::INVALID_CALLBACK_HANDLE;
   size_t prune_at_nodes_ = 0;

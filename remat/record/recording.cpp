@@ -2,7 +2,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <unordered_set>
 
 #include "remat/record/spot.h"
 #include "remat/record/view.h"
@@ -16,33 +15,35 @@ using tape::ValueId;
 
 namespace {
 
-/// Every recording that is alive.
-struct Registry {
-  std::mutex mutex;
-  std::unordered_set<Recording*> recordings;
-};
-
-Registry& registry() {
-  static auto& registry = *new Registry;  // graphs in statics die after it would
-  return registry;
+/// Guards the list of recordings that are alive.
+std::mutex& list_mutex() {
+  static auto& mutex = *new std::mutex;  // graphs in statics die after it would
+  return mutex;
 }
+
+Recording* first_recording = nullptr;
 
 }  // namespace
 
 Recording::Recording() {
-  const std::lock_guard lock(registry().mutex);
-  registry().recordings.insert(this);
+  const std::lock_guard lock(list_mutex());
+  next_ = first_recording;
+  if (next_ != nullptr) next_->previous_ = this;
+  first_recording = this;
 }
 
 Recording::~Recording() {
-  const std::lock_guard lock(registry().mutex);
-  registry().recordings.erase(this);
+  const std::lock_guard lock(list_mutex());
+  if (next_ != nullptr) next_->previous_ = previous_;
+  (previous_ != nullptr ? previous_->next_ : first_recording) = next_;
 }
 
-int64_t total_held_bytes() {
-  const std::lock_guard lock(registry().mutex);
+int64_t Recording::total_held_bytes() {
+  const std::lock_guard lock(list_mutex());
   int64_t bytes = 0;
-  for (Recording* recording : registry().recordings) bytes += recording->held_bytes();
+  for (auto* recording = first_recording; recording != nullptr; recording = recording->next_) {
+    bytes += recording->held_bytes();
+  }
   return bytes;
 }
 
@@ -102,15 +103,43 @@ void Recording::report_changed(ValueId value) const {
   TORCH_CHECK(false, "remat: one of the variables needed for gradient computation has been modified by an inplace operation");
 }
 
-std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed) {
-  std::vector<ValueId> wanted = roots;
+std::vector<ValueId> Recording::unreleased() const {
+  std::vector<ValueId> values;
   for (tape::SavedId id = 0; id < saved.size(); ++id) {
-    if (!saved[id].released.load(std::memory_order_relaxed)) wanted.push_back(tape.saved()[id].value);
+    if (!saved[id].released.load(std::memory_order_acquire)) values.push_back(tape.saved()[id].value);
   }
-  const auto kept = [&](ValueId value) {
-    const Held* entry = find_held(value);
-    return entry != nullptr && entry->why != Held::Why::source;
+  return values;
+}
+
+bool Recording::is_kept(ValueId value) const {
+  const Held* entry = find_held(value);
+  return entry != nullptr && entry->why != Held::Why::source;
+}
+
+void Recording::let_go(std::vector<std::unique_ptr<Held>>& freed) {
+  const size_t wanted_at_most = saved.size() - released_;
+  ++released_;
+  if (open || ++released_since_ * 4 < wanted_at_most) return;
+  released_since_ = 0;
+  const auto wanted = unreleased();
+  std::vector<bool> needed(held.size(), false);
+  const auto need = [&](std::span<const ValueId> values) {
+    for (const ValueId value : values) {
+      if (value < needed.size()) needed[value] = true;
+    }
   };
+  need(wanted);
+  const auto kept = [&](ValueId value) { return is_kept(value); };
+  for (const NodeId id : tape::slice(tape, wanted, kept)) need(tape.reads(id));
+  for (ValueId value = 0; value < held.size(); ++value) {
+    if (held[value] && !needed[value]) freed.push_back(std::move(held[value]));
+  }
+}
+
+std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed) {
+  std::vector<ValueId> wanted = unreleased();
+  wanted.insert(wanted.end(), roots.begin(), roots.end());
+  const auto kept = [&](ValueId value) { return is_kept(value); };
   std::vector<bool> needed_nodes(tape.nodes(), false);
   std::vector<bool> needed_values(tape.values(), false);
   const auto need = [&](std::span<const ValueId> values) {

@@ -67,6 +67,7 @@ class Recording {
   std::vector<std::unique_ptr<Held>> held;         ///< by ValueId, as long as the largest that is held
   std::vector<Draw> draws;                         ///< by DrawId
   std::deque<SavedState> saved;                    ///< by SavedId
+  bool open = true;                                ///< a region still records
   std::unique_ptr<Source> source;
 
   /// Guards everything above but `SavedState::released`. No tensor may die and no Python may run while it is held:
@@ -90,17 +91,27 @@ class Recording {
   /// `freed`, for the caller to destroy without the lock. Returns the new id of every value, kNone for dropped ones.
   std::vector<tape::ValueId> prune(const std::vector<tape::ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed);
 
+  /// Called when a handle is gone: lets go of held values as backward gets done with them, each time a quarter of the
+  /// handles has gone since the last time. The caller holds the lock and destroys `freed` without it.
+  void let_go(std::vector<std::unique_ptr<Held>>& freed);
+
   /// Bytes of storages held because of this recording: sources, copies, kept values and what replays hold.
   [[nodiscard]] int64_t held_bytes();
+  /// The same of all recordings that are alive.
+  static int64_t total_held_bytes();
 
  private:
+  [[nodiscard]] std::vector<tape::ValueId> unreleased() const;
+  [[nodiscard]] bool is_kept(tape::ValueId value) const;
   void keep_only(const tape::Tape::Renumbering& left, std::vector<std::unique_ptr<Held>>& freed);
   void drop_unused_draws();
   std::optional<c10::Storage> held_storage(tape::ValueId value, const Held& entry);
   [[noreturn]] void report_changed(tape::ValueId value) const;
-};
 
-/// Recording::held_bytes of all recordings that are alive.
-int64_t total_held_bytes();
+  Recording* previous_ = nullptr;  // in the list of recordings, under its mutex
+  Recording* next_ = nullptr;
+  size_t released_ = 0;        ///< handles that went, those that nobody could count at the moment left out
+  size_t released_since_ = 0;  ///< handles that went since held values were last looked through
+};
 
 }  // namespace remat::record

@@ -122,10 +122,14 @@ std::vector<SavedId> Replayer::pending(const Recording& recording, SavedId but) 
 
 void Replayer::forget(Recording& recording, SavedId saved) {
   Freed freed;
+  std::vector<std::unique_ptr<record::Held>> let_go;
   const std::unique_lock lock(recording.mutex, std::try_to_lock);
-  // Whoever has the lock keeps the value a little longer, until the next boundary is dropped or the task ends.
-  if (!lock.owns_lock() || cache_.empty() || recording.saved[saved].served_in == graph_task_) return;
-  served(recording.tape.saved()[saved].value, freed);
+  // Whoever has the lock keeps the value a little longer: until the next handle goes or the graph task ends.
+  if (!lock.owns_lock()) return;
+  if (!cache_.empty() && recording.saved[saved].served_in != graph_task_) {
+    served(recording.tape.saved()[saved].value, freed);
+  }
+  recording.let_go(let_go);
 }
 
 void Replayer::renumber(const std::vector<ValueId>& values) {

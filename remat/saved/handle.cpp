@@ -26,9 +26,11 @@ Handle::~Handle() {
 }
 
 /// A leaf is kept as itself: sharded training swaps the storage under a parameter, and a saved tensor that needs no
-/// grad comes back as the same object. Anything else is kept without its graph, which would be a cycle.
+/// grad comes back as the same object. So is a view of a parameter. Anything else is kept without its graph, which would
+/// be a cycle where the tensor is the operator's own result.
 void Handle::call_pack_hook(const at::Tensor& tensor) {
-  kept_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
+  const bool as_itself = tensor.is_leaf() || record::parameter_of(tensor) != nullptr;
+  kept_ = as_itself ? tensor : tensor.tensor_data();
   version_ = counts_versions(tensor) ? tensor._version() : 0;
   auto* recorder = record::Recorder::current();
   if (recorder == nullptr) {

@@ -10,24 +10,23 @@ RegionId Tape::open_region(RegionId parent) {
 }
 
 BufferId Tape::add_buffer(int64_t bytes) {
-  buffer_bytes_.push_back(bytes);
-  return static_cast<BufferId>(buffer_bytes_.size() - 1);
+  buffers_.push_back({.bytes = bytes});
+  return static_cast<BufferId>(buffers_.size() - 1);
 }
 
 ValueId Tape::add_source(BufferId buffer) {
-  values_.push_back({.buffer = buffer});
+  values_.push_back({.buffer = buffer, .version = buffers_[buffer].writes});
   return static_cast<ValueId>(values_.size() - 1);
 }
 
 NodeId Tape::add_node(std::shared_ptr<const Call> call, RegionId region, DrawId draw, std::span<const ValueId> reads,
                       std::span<const BufferId> buffers) {
   const auto id = static_cast<NodeId>(nodes_.size());
-  const auto& writes = call->writes;
+  const size_t writes = call->writes.size();
   nodes_.push_back({std::move(call), static_cast<uint32_t>(operands_.size()), region, draw});
   operands_.insert(operands_.end(), reads.begin(), reads.end());
   for (size_t i = 0; i < buffers.size(); ++i) {
-    const ValueId replaced = i < writes.size() ? reads[writes[i].read] : kNone;
-    const uint32_t version = replaced == kNone ? 0 : values_[replaced].version + 1;
+    const uint32_t version = i < writes ? ++buffers_[buffers[i]].writes : 0;
     operands_.push_back(static_cast<ValueId>(values_.size()));
     values_.push_back({.buffer = buffers[i], .producer = id, .version = version});
   }
@@ -55,7 +54,7 @@ void Tape::cut(RegionId region, size_t segments) {
     for (const int64_t bytes : nodes_[id].call->allocated) made += bytes;
     // The tensors that a node saves lie with it: a segment ends before the next node, not behind this one.
     segment_after[id + 1] = segment;
-    if (made * static_cast<int64_t>(segments) > total * (cuts + 1) && id + 1 < nodes_.size()) {
+    if (made * static_cast<int64_t>(segments) >= total * (cuts + 1) && id + 1 < nodes_.size()) {
       cuts = made * static_cast<int64_t>(segments) / std::max<int64_t>(total, 1);
       segment = open_region(region);
     }
@@ -91,7 +90,7 @@ void Tape::drop_nodes(const std::vector<bool>& needed, std::vector<NodeId>& renu
 
 Tape::Renumbering Tape::drop_values(const std::vector<bool>& needed, const std::vector<NodeId>& nodes) {
   Renumbering renumbered{std::vector<ValueId>(values_.size(), kNone),
-                         std::vector<BufferId>(buffer_bytes_.size(), kNone)};
+                         std::vector<BufferId>(buffers_.size(), kNone)};
   ValueId next = 0;
   for (ValueId id = 0; id < values_.size(); ++id) {
     if (!needed[id]) continue;
@@ -103,12 +102,12 @@ Tape::Renumbering Tape::drop_values(const std::vector<bool>& needed, const std::
   }
   values_.resize(next);
   BufferId next_buffer = 0;
-  for (BufferId id = 0; id < buffer_bytes_.size(); ++id) {
+  for (BufferId id = 0; id < buffers_.size(); ++id) {
     if (renumbered.buffers[id] == kNone) continue;
     renumbered.buffers[id] = next_buffer;
-    buffer_bytes_[next_buffer++] = buffer_bytes_[id];
+    buffers_[next_buffer++] = buffers_[id];
   }
-  buffer_bytes_.resize(next_buffer);
+  buffers_.resize(next_buffer);
   for (Value& value : values_) value.buffer = renumbered.buffers[value.buffer];
   return renumbered;
 }
@@ -156,7 +155,7 @@ RegionId Tape::common(RegionId a, RegionId b) const {
 
 int64_t Tape::own_bytes() const {
   return static_cast<int64_t>(nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(ValueId) +
-                              values_.capacity() * sizeof(Value) + buffer_bytes_.capacity() * sizeof(int64_t) +
+                              values_.capacity() * sizeof(Value) + buffers_.capacity() * sizeof(Buffer) +
                               parents_.capacity() * sizeof(RegionId) + saved_.capacity() * sizeof(Saved));
 }
 

@@ -72,13 +72,13 @@ class Tape {
 
   [[nodiscard]] size_t nodes() const { return nodes_.size(); }
   [[nodiscard]] size_t values() const { return values_.size(); }
-  [[nodiscard]] size_t buffers() const { return buffer_bytes_.size(); }
+  [[nodiscard]] size_t buffers() const { return buffers_.size(); }
   [[nodiscard]] size_t regions() const { return parents_.size(); }
   [[nodiscard]] const std::vector<Saved>& saved() const { return saved_; }
 
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
   [[nodiscard]] const Value& value(ValueId id) const { return values_[id]; }
-  [[nodiscard]] int64_t buffer_bytes(BufferId id) const { return buffer_bytes_[id]; }
+  [[nodiscard]] int64_t buffer_bytes(BufferId id) const { return buffers_[id].bytes; }
   [[nodiscard]] RegionId parent(RegionId id) const { return parents_[id]; }
 
   [[nodiscard]] std::span<const ValueId> reads(NodeId id) const;
@@ -94,6 +94,11 @@ class Tape {
   [[nodiscard]] int64_t own_bytes() const;
 
  private:
+  struct Buffer {
+    int64_t bytes = 0;
+    uint32_t writes = 0;  ///< recorded so far
+  };
+
   [[nodiscard]] size_t operands_of(const Node& node) const;
   void drop_nodes(const std::vector<bool>& needed, std::vector<NodeId>& renumbered);
   Renumbering drop_values(const std::vector<bool>& needed, const std::vector<NodeId>& nodes);
@@ -101,7 +106,7 @@ class Tape {
   std::vector<Node> nodes_;
   std::vector<ValueId> operands_;
   std::vector<Value> values_;
-  std::vector<int64_t> buffer_bytes_;
+  std::vector<Buffer> buffers_;
   std::vector<RegionId> parents_ = {kNone};
   std::vector<Saved> saved_;
 };

@@ -51,6 +51,24 @@ TEST(RecordPolicyTest, AKeptValueThatIsOverwrittenIsRecomputed) {
       {leaf(), leaf({4, 4}, 2)}, kNothing, {.policy = policy::keep_ops({"mm"})});
 }
 
+TEST(RecordPolicyTest, AKeptValueThatChangesAfterTheRegionIsAnError) {
+  const auto x = leaf();
+  at::Tensor kept;
+  Region region({.policy = policy::keep_ops({"mm"})});
+  kept = x.mm(x);
+  const auto loss = (kept + 1).exp().sum();
+  region.close();
+  kept.detach().zero_();
+  try {
+    loss.backward();
+    ADD_FAILURE() << "no error";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("that is read by aten::add.Scalar in the region was changed"),
+              std::string::npos);
+  }
+}
+
 TEST(RecordPolicyTest, EachRegionHasItsOwn) {
   const auto x = leaf();
   EXPECT_EQ(saved_by([&] {

@@ -72,6 +72,23 @@ TEST(SourceTest, AWriteInsideTheRegionTakesAPreImage) {
       {leaf({kLarge}), constant({kLarge})});
 }
 
+TEST(SourceTest, AWriteKeepsWhatWasReadWhereThatIsSmaller) {
+  const auto x = leaf({200});
+  const auto cache = constant({200, 200});
+  const auto before = cache.sum(1);
+  at::Tensor loss;
+  Region region;
+  {
+    const auto read = cache.sum(1);
+    cache.add_(1);
+    loss = (x * read).exp().sum();
+  }
+  region.close();
+  EXPECT_EQ(region.held_bytes(), 200 * 4);  // what was read, not the cache
+  loss.backward();
+  expect_same_bits(x.grad(), ((x * before).exp() * before).detach(), "the gradient");
+}
+
 TEST(SourceTest, AWriteThatNoReaderPrecedesTakesNone) {
   const auto x = leaf({kLarge});
   auto source = constant({kLarge});
@@ -88,6 +105,29 @@ TEST(ParameterTest, AWriteInsideTheRegionTakesAPreImage) {
         const auto before = (in[0] + in[1]).exp();
         const c10::AutoGradMode no_grad(false);
         in[1].mul_(2);
+        return before;
+      },
+      {leaf({kLarge}), leaf({kLarge}, 2)});
+}
+
+TEST(ParameterTest, WrittenThroughADetachedTensorThatWasMetBefore) {
+  expect_replayed_as_plain(
+      [](const Tensors& in) {
+        const auto detached = in[1].detach();
+        detached.add_(1);
+        const auto before = (in[0] + in[1]).exp();
+        detached.add_(1);
+        return before;
+      },
+      {leaf(), leaf({4, 4}, 2)});
+}
+
+TEST(ParameterTest, WrittenAfterItWasReadThroughADetachedTensor) {
+  expect_replayed_as_plain(
+      [](const Tensors& in) {
+        const auto before = (in[0] + in[1].detach()).exp();
+        const c10::AutoGradMode no_grad(false);
+        in[1].add_(1);
         return before;
       },
       {leaf({kLarge}), leaf({kLarge}, 2)});

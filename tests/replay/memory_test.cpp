@@ -71,6 +71,27 @@ TEST(ReplayMemoryTest, ValuesAreReleasedAsBackwardUsesThem) {
     EXPECT_LE(live[i], live[i - 1] - 1) << "at layer " << 16 - i;
 }
 
+TEST(ReplayMemoryTest, SourcesAreReleasedAsBackwardIsDoneWithThem) {
+  constexpr size_t kSources = 16;
+  const auto x = leaf({kElements});
+  Bytes bytes;
+  std::vector<int64_t> live;
+  Tensors sources;
+  for (size_t i = 0; i < kSources; ++i) sources.push_back(constant({kElements}, 10 + i));
+  const auto loss = checkpoint([&] {
+    at::Tensor y = x;
+    for (const at::Tensor& source : sources) {
+      y = layer(y + source);
+      y.register_hook([&](const at::Tensor&) { live.push_back(bytes.live() / kUnit); });
+    }
+    return y.sum();
+  });
+  sources.clear();
+  loss.backward();
+  EXPECT_GE(live.front(), kSources);
+  EXPECT_LE(live.back(), kSources / 2);
+}
+
 TEST(ReplayMemoryTest, ARetainedGraphHoldsNothingAfterwards) {
   const auto x = leaf({kElements});
   const auto loss = checkpoint([&] { return layers(x, 8).sum(); });

@@ -89,10 +89,10 @@ TEST(HandleTest, DroppedWithoutBackwardFreesEverything) {
           return at::dropout((x * factor).exp(), 0.5, true).sin();
         },
         x);
-    EXPECT_EQ(record::total_held_bytes(), 4 * kLarge);  // the factor
+    EXPECT_EQ(record::Recording::total_held_bytes(), 4 * kLarge);  // the factor
   }
   EXPECT_EQ(bytes.live(), 0);
-  EXPECT_EQ(record::total_held_bytes(), 0);
+  EXPECT_EQ(record::Recording::total_held_bytes(), 0);
 }
 
 TEST(HandleTest, BackwardFreesEverything) {
@@ -101,7 +101,7 @@ TEST(HandleTest, BackwardFreesEverything) {
   checkpoint([&] { return (x * constant({kLarge})).exp().sin(); }).sum().backward();
   x.mutable_grad().reset();
   EXPECT_EQ(bytes.live(), 0);
-  EXPECT_EQ(record::total_held_bytes(), 0);
+  EXPECT_EQ(record::Recording::total_held_bytes(), 0);
 }
 
 TEST(HandleTest, DroppedInTheMiddleOfTheRegion) {

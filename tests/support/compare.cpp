@@ -64,6 +64,7 @@ void expect_same(const Outcome& actual, const Outcome& plain) {
   for (size_t i = 0; i < plain.inputs.size(); ++i) {
     const std::string input = "input " + std::to_string(i);
     expect_same_bits(actual.inputs[i], plain.inputs[i], input);
+    if (!plain.inputs[i].is_leaf()) continue;  // written in place: it is a result now
     expect_same_bits(actual.inputs[i].grad(), plain.inputs[i].grad(), "the gradient of " + input);
   }
 }
