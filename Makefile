@@ -7,7 +7,7 @@ SETUP := @scripts/setup.sh
 
 .NOTPARALLEL:
 .PHONY: help setup build test test-cpp test-asan test-python test-examples test-wheel \
-        check-includes lint format bench demo clean
+        check-includes lint tidy format bench demo clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,10 +45,14 @@ test-examples: build  ## Build the C++ examples against the installed package; r
 test-wheel: build  ## Build the wheel and import it away from the working tree
 	$(STEP) "wheel" scripts/check_wheel.sh
 
-lint:  ## Check format, includes, and style of C++ and Python
+lint:  ## Check format, includes, and style of Python
 	$(SETUP) build lint
 	$(STEP) "direction of includes" scripts/check_includes.py
 	$(STEP) "lint" scripts/lint.sh
+
+tidy:  ## Run clang-tidy on the C++ files (half an hour on 2 cores)
+	$(SETUP) build lint
+	$(STEP) "clang-tidy" scripts/lint.sh --tidy
 
 format:  ## Format C++ and Python in place
 	$(SETUP) build lint

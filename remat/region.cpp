@@ -45,8 +45,11 @@ Region::~Region() {
 void Region::close() {
   if (!recorder_) return;
   const auto recorder = recorder_;
+  TORCH_CHECK(recorder->is_this_thread(),
+              "remat: a region must be closed on the thread that opened it");
   leave();
-  if (recorder->failure() && recorder->open_regions() == 0) std::rethrow_exception(recorder->failure());
+  if (recorder->failure() && recorder->open_regions() == 0)
+    std::rethrow_exception(recorder->failure());
 }
 
 void Region::leave() {

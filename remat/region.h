@@ -18,9 +18,10 @@ struct RegionOptions {
   /// What to keep. Default: nothing but what the region was given.
   policy::Policy policy = policy::nothing_saveable();
 
-  /// In how many segments backward recomputes the region. 1 holds the whole region's values at once, as backward of plain
-  /// training does; k segments hold one segment and the boundaries of the others, for up to one more forward pass.
-  /// 0, the default: 1 for a region the size of a layer (up to 512 operators), sqrt(operators) for larger ones.
+  /// In how many segments backward recomputes the region. 1 holds the whole region's values at
+  /// once, as backward of plain training does; k segments hold one segment and the boundaries of
+  /// the others, for up to one more forward pass. 0, the default: 1 for a region the size of a
+  /// layer (up to 512 operators), sqrt(operators) for larger ones.
   size_t segments = 0;
 };
 
@@ -31,8 +32,9 @@ struct RegionOptions {
 ///     region.close();
 ///     loss.backward();
 ///
-/// Regions nest. Where grad mode is off (evaluation), in inference mode and inside torch.func transforms a region
-/// records nothing and costs nothing. Regions close in the reverse order of opening, on the thread that opened them.
+/// Regions nest. Where grad mode is off (evaluation), in inference mode and inside torch.func
+/// transforms a region records nothing and costs nothing. Regions close in the reverse order of
+/// opening, on the thread that opened them.
 class Region {
  public:
   explicit Region(const RegionOptions& options = {});
@@ -41,18 +43,18 @@ class Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  /// Ends recording. Throws c10::Error if recording failed: everything was kept from there on, gradients stay right. A
-  /// second call does nothing.
+  /// Ends recording. Throws c10::Error if recording failed: everything was kept from there on,
+  /// gradients stay right. A second call does nothing.
   void close();
 
   /// True iff it records.
   [[nodiscard]] bool is_recording() const;
 
-  /// What was recorded, with all regions around; after the outermost region closed, what backward may need of it.
-  /// Empty where the region does not record.
+  /// What was recorded, with all regions around; after the outermost region closed, what backward
+  /// may need of it. Empty where the region does not record.
   [[nodiscard]] const tape::Tape& tape() const;
-  /// Bytes of tensors held because of the recording: what the region was given, what policies keep, what replays made and
-  /// backward has yet to ask for.
+  /// Bytes of tensors held because of the recording: what the region was given, what policies keep,
+  /// what replays made and backward has yet to ask for.
   [[nodiscard]] int64_t held_bytes() const;
   /// Bytes that the tape itself takes.
   [[nodiscard]] int64_t tape_bytes() const;
@@ -60,9 +62,9 @@ class Region {
  private:
   void leave();
 
-  std::shared_ptr<record::Recorder> recorder_;    ///< null where it does not record, or is closed
+  std::shared_ptr<record::Recorder> recorder_;  ///< null where it does not record, or is closed
   std::shared_ptr<record::Recording> recording_;
-  size_t depth_ = 0;                              ///< regions open on the recorder once this one is
+  size_t depth_ = 0;  ///< regions open on the recorder once this one is
   size_t segments_ = 0;
 };
 

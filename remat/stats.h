@@ -8,7 +8,7 @@ namespace remat {
 
 /// What remat did in this process since it started or since reset_stats(), all threads together.
 struct Stats {
-  int64_t regions = 0;        ///< outermost regions that recorded
+  int64_t regions = 0;  ///< outermost regions that recorded
   int64_t ops_recorded = 0;
   int64_t ops_replayed = 0;
   int64_t bytes_dropped = 0;  ///< of saved tensors that are recomputed

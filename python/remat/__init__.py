@@ -1,12 +1,13 @@
 """Train in the memory you have: exact recomputation of activations for PyTorch.
 
-Training keeps every intermediate of the forward pass for backward. remat keeps some of them and computes the others again,
-operator by operator, with gradients equal bit for bit and no side effect repeated::
+Training keeps every intermediate of the forward pass for backward. remat keeps some of them and
+computes the others again, operator by operator, with gradients equal bit for bit and no side effect
+repeated::
 
     y = remat.checkpoint(block, x)          # a drop-in for torch.utils.checkpoint.checkpoint
     with remat.region():                    # the same without a function
         loss = model(x).sum()
-    remat.install()                         # every gradient_checkpointing=True uses remat from here on
+    remat.install()                         # every gradient_checkpointing=True uses remat
 """
 
 import torch  # noqa: F401  (loads libtorch before the extension needs it)

@@ -1,5 +1,6 @@
 """The call form, a drop-in for torch.utils.checkpoint."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -40,16 +41,20 @@ def checkpoint(
 ) -> T:
     """Calls ``function(*args, **kwargs)`` and recomputes in backward what it would have saved.
 
-    The drop-in for ``torch.utils.checkpoint.checkpoint``. ``function`` is never called again: backward repeats the recorded
-    operators that it needs, below Python. So BatchNorm statistics, caches, counters and hooks change once, random
-    operators repeat their own draws, and gradients are equal bit for bit.
+    The drop-in for ``torch.utils.checkpoint.checkpoint``. ``function`` is never called again:
+    backward repeats the recorded operators that it needs, below Python. So BatchNorm statistics,
+    caches, counters and hooks change once, random operators repeat their own draws, and gradients
+    are equal bit for bit.
 
     Args:
-        function: any callable; tensors it captures and parameters it uses are treated like arguments.
+        function: any callable; tensors it captures and parameters it uses are treated like
+            arguments.
         policy: what to keep, see :class:`remat.region`.
-        use_reentrant, preserve_rng_state, early_stop: accepted and without effect. There is no second call that could be
-            reentrant or stop early, and random operators always repeat what they drew.
-        context_fn, determinism_check, debug: not supported; ValueError unless left at their defaults.
+        use_reentrant, preserve_rng_state, early_stop: accepted and without effect. There is no
+            second call that could be reentrant or stop early, and random operators always repeat
+            what they drew.
+        context_fn, determinism_check, debug: not supported; ValueError unless left at their
+            defaults.
 
     Raises:
         ValueError: for the options above and for unknown policy names.
@@ -78,8 +83,9 @@ def checkpoint_sequential(
 ) -> Any:
     """Runs ``functions`` one after the other on ``input``, cut evenly into ``segments`` regions.
 
-    The drop-in for ``torch.utils.checkpoint.checkpoint_sequential``. ``segments`` is ceil(sqrt(n)) by default, so that memory
-    grows with sqrt(n) (Chen et al. 2016, arXiv 1604.06174); more segments than functions are as many as functions.
+    The drop-in for ``torch.utils.checkpoint.checkpoint_sequential``. ``segments`` is ceil(sqrt(n))
+    by default, so that memory grows with sqrt(n) (Chen et al. 2016, arXiv 1604.06174); more
+    segments than functions are as many as functions.
 
     Raises:
         ValueError: if there is no function, segments is not positive, or a keyword is unknown.
@@ -94,12 +100,12 @@ def checkpoint_sequential(
 
 
 def even_parts(layers: list[Any], segments: int | None) -> list[list[Any]]:
-    """Cuts ``layers`` into lists whose lengths differ by one at most; ceil(sqrt(n)) of them by default."""
+    """Cuts ``layers`` into lists of nearly equal length; ceil(sqrt(n)) of them by default."""
     if not layers:
         raise ValueError("remat: there are no layers to run")
     count = min(as_segments(segments) or math.ceil(math.sqrt(len(layers))), len(layers))
     bounds = [i * len(layers) // count for i in range(count + 1)]
-    return [layers[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+    return [layers[begin:end] for begin, end in itertools.pairwise(bounds)]
 
 
 def _run(layers: list[Callable[..., Any]], value: Any) -> Any:

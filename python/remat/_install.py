@@ -15,10 +15,11 @@ _replacements = {
 
 
 def install() -> None:
-    """Replaces torch.utils.checkpoint's functions by remat's, names that were imported from it before included.
+    """Replaces torch.utils.checkpoint's functions by remat's, wherever they were imported.
 
-    Hugging Face's ``gradient_checkpointing_enable()`` and ``TrainingArguments(gradient_checkpointing=True)``, PEFT, Accelerate,
-    fairscale-style wrappers and torch's own checkpoint wrapper then use remat. Call it before a model's checkpointing is
+    Hugging Face's ``gradient_checkpointing_enable()`` and
+    ``TrainingArguments(gradient_checkpointing=True)``, PEFT, Accelerate, fairscale-style wrappers
+    and torch's own checkpoint wrapper then use remat. Call it before a model's checkpointing is
     enabled: models keep the function they were given. A second call covers modules imported since.
     """
     _replace(_replacements)

@@ -16,8 +16,8 @@ nothing_saveable = _C.policy_by_name("nothing_saveable")
 def keep_ops(names: Iterable[str]) -> _C.Policy:
     """A policy that keeps the results of the named operators.
 
-    A name may leave out the namespace ("mm" is "aten::mm") and the overload ("add" is every add). Raises ValueError on
-    an empty list or name, TypeError on a bare string.
+    A name may leave out the namespace ("mm" is "aten::mm") and the overload ("add" is every add).
+    Raises ValueError on an empty list or name, TypeError on a bare string.
     """
     if isinstance(names, str):
         raise TypeError(f'remat.keep_ops takes a list of names: keep_ops(["{names}"])')

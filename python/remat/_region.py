@@ -7,7 +7,7 @@ from remat._policy import PolicyLike, as_policy
 
 
 def as_segments(segments: int | None) -> int:
-    """The number for the library, where 0 lets it choose. Raises ValueError if it is not positive."""
+    """The number for the library, where 0 lets it choose. ValueError if it is not positive."""
     if segments is None:
         return 0
     if segments < 1:
@@ -16,24 +16,25 @@ def as_segments(segments: int | None) -> int:
 
 
 class region:  # noqa: N801  (used like a function, as torch.no_grad is)
-    """While it is open, what autograd saves on this thread is recomputed in backward instead of kept::
+    """While it is open, what autograd saves on this thread is recomputed, not kept::
 
         with remat.region() as r:
             loss = model(x).sum()
         print(r.tape())
 
-    Regions nest. Where grad mode is off, in inference mode and inside torch.func transforms a region records nothing
-    and costs nothing.
+    Regions nest. Where grad mode is off, in inference mode and inside torch.func transforms a
+    region records nothing and costs nothing.
 
     Args:
         policy: what to keep: a name, a policy, or None for "nothing_saveable".
-        segments: in how many segments backward recomputes the region. 1 holds the whole region's values at once, as
-            plain backward does; k segments hold one segment and the boundaries of the others, for up to one more forward pass.
-            None: 1 for a region the size of a layer (up to 512 operators), sqrt(operators) for a larger one.
+        segments: in how many segments backward recomputes the region. 1 holds the whole region's
+            values at once, as plain backward does; k segments hold one segment and the boundaries
+            of the others, for up to one more forward pass. None: 1 for a region the size of a layer
+            (up to 512 operators), sqrt(operators) for a larger one.
 
     Raises:
-        RuntimeError: on leaving, if regions are not closed in the reverse order of opening, or recording failed
-            (everything was kept from there on; gradients stay right).
+        RuntimeError: on leaving, if regions are not closed in the reverse order of opening, or
+            recording failed (everything was kept from there on; gradients stay right).
     """
 
     def __init__(self, policy: PolicyLike = None, segments: int | None = None) -> None:
@@ -43,7 +44,9 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
 
     def __enter__(self) -> "region":
         if self._region is not None:
-            raise RuntimeError("remat: a region object is entered once; make a new one with remat.region()")
+            raise RuntimeError(
+                "remat: a region object is entered once; make a new one with remat.region()"
+            )
         self._region = _C.Region(self._policy, self._segments)
         return self
 
@@ -56,11 +59,12 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         try:
             self._opened().close()
         except RuntimeError:
-            if error is None or isinstance(error, GeneratorExit):  # else the user's own error says more
+            # Unless the user's own error says more.
+            if error is None or isinstance(error, GeneratorExit):
                 raise
 
     def tape(self) -> str:
-        """What was recorded, a line an operator; after the outermost region is left, what backward may need of it."""
+        """What was recorded, a line an operator; once it is left, what backward may need of it."""
         return self._opened().text()
 
     def dot(self) -> str:
@@ -72,7 +76,7 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         return self._opened().json()
 
     def held_bytes(self) -> int:
-        """Bytes of tensors held because of this region: inputs, kept values, and what replays made."""
+        """Bytes held because of this region: inputs, kept values, and what replays made."""
         return self._opened().held_bytes()
 
     def tape_bytes(self) -> int:

@@ -11,7 +11,7 @@ from remat._policy import PolicyLike, as_policy
 
 
 class Segments:
-    """Regions that open before the first layer of a group runs and close after its last, by module hooks."""
+    """Regions that module hooks open before the first layer of a group and close after its last."""
 
     def __init__(self, parts: list[list[torch.nn.Module]], policy: _C.Policy | None) -> None:
         self._policy = policy

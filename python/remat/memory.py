@@ -1,6 +1,7 @@
 """Bytes of CPU tensors, which PyTorch does not count.
 
-A counting allocator is put around torch's own by :func:`install`; tensors made before are not counted.
+A counting allocator is put around torch's own by :func:`install`; tensors made before are not
+counted.
 """
 
 from remat import _C

@@ -19,8 +19,8 @@ RegionOptions options(const Policy* policy, size_t segments) {
   return chosen;
 }
 
-/// call_in_region(function, args, kwargs, policy or None, segments). By the C API: pybind11's conversion of the arguments
-/// would be a third of what a small region costs.
+/// call_in_region(function, args, kwargs, policy or None, segments). By the C API: pybind11's
+/// conversion of the arguments would be a third of what a small region costs.
 PyObject* call_in_region(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   TORCH_CHECK(count == 5, "call_in_region takes 5 arguments, not ", count);
@@ -28,7 +28,8 @@ PyObject* call_in_region(PyObject* /*module*/, PyObject* const* arguments, Py_ss
   if (arguments[3] != Py_None) chosen.policy = *py::cast<const Policy*>(py::handle(arguments[3]));
   chosen.segments = PyLong_AsSize_t(arguments[4]);
   remat::Region region(chosen);
-  auto result = py::reinterpret_steal<py::object>(PyObject_Call(arguments[0], arguments[1], arguments[2]));
+  auto result =
+      py::reinterpret_steal<py::object>(PyObject_Call(arguments[0], arguments[1], arguments[2]));
   if (!result) return nullptr;
   region.close();
   return result.release().ptr();
@@ -36,8 +37,8 @@ PyObject* call_in_region(PyObject* /*module*/, PyObject* const* arguments, Py_ss
 }
 
 PyMethodDef functions[] = {
-    {"call_in_region", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_in_region)), METH_FASTCALL,
-     "Calls function(*args, **kwargs) in a region."},
+    {"call_in_region", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_in_region)),
+     METH_FASTCALL, "Calls function(*args, **kwargs) in a region."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -59,7 +60,8 @@ size_t open_nodes() {
 }
 
 void add_policies(py::module_& m) {
-  py::class_<Policy>(m, "Policy", "A named pure function of an operator's facts that says what to keep.")
+  py::class_<Policy>(m, "Policy",
+                     "A named pure function of an operator's facts that says what to keep.")
       .def_property_readonly("name", &Policy::name)
       .def("__repr__", [](const Policy& policy) { return "<remat policy " + policy.name() + ">"; });
   m.def("keep_ops", &remat::policy::keep_ops, py::arg("names"));

@@ -7,13 +7,15 @@
 #include <string_view>
 #include <vector>
 
-/// What to do with a value that an operator made: decided by small pure functions of the operator's facts.
+/// What to do with a value that an operator made: decided by small pure functions of the operator's
+/// facts.
 namespace remat::policy {
 
 /// What a policy may know of an operator.
 struct Facts {
-  std::string_view op;  ///< "aten::mm", the overload behind a dot where there is one: "aten::add.Tensor"
-  int64_t bytes = 0;    ///< of the result's buffer
+  std::string_view
+      op;  ///< "aten::mm", the overload behind a dot where there is one: "aten::add.Tensor"
+  int64_t bytes = 0;  ///< of the result's buffer
 };
 
 enum class Decision : uint8_t {
@@ -36,7 +38,8 @@ class Policy {
   struct Definition {
     std::string name;
     Rule rule;
-    Definition(std::string called, Rule decides) : name(std::move(called)), rule(std::move(decides)) {}
+    Definition(std::string called, Rule decides)
+        : name(std::move(called)), rule(std::move(decides)) {}
   };
   std::shared_ptr<const Definition> definition_;
 };
@@ -44,11 +47,13 @@ class Policy {
 /// Keeps every value: as without remat. (jax.checkpoint_policies.everything_saveable)
 const Policy& everything_saveable();
 
-/// Keeps no value; only what the region was given is held. The default. (jax.checkpoint_policies.nothing_saveable)
+/// Keeps no value; only what the region was given is held. The default.
+/// (jax.checkpoint_policies.nothing_saveable)
 const Policy& nothing_saveable();
 
-/// Keeps the results of the named operators. A name may leave out the namespace ("mm" is "aten::mm") and the
-/// overload ("add" is every add). Throws std::invalid_argument on an empty list or name.
+/// Keeps the results of the named operators. A name may leave out the namespace ("mm" is
+/// "aten::mm") and the overload ("add" is every add). Throws std::invalid_argument on an empty list
+/// or name.
 Policy keep_ops(std::vector<std::string> names);
 
 /// The policy of that name. Throws std::invalid_argument, listing the names there are.

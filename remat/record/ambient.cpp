@@ -10,7 +10,8 @@ namespace remat::record {
 
 namespace {
 
-/// Read by its effect: c10 can set the flag but not tell it, and a getter of our own would be one a processor.
+/// Read by its effect: c10 can set the flag but not tell it, and a getter of our own would be one a
+/// processor.
 bool flushes_denormals() {
   volatile float smallest_normal = 1.17549435e-38F;
   return smallest_normal * 0.5F == 0.0F;
@@ -58,7 +59,8 @@ Ambient Ambient::current(const Precision& precision) {
 
 std::shared_ptr<const Ambient> interned_ambient(bool reads_precision) {
   thread_local std::shared_ptr<const Ambient> last;
-  const Ambient now = last && !reads_precision ? Ambient::current(last->precision) : Ambient::current();
+  const Ambient now =
+      last && !reads_precision ? Ambient::current(last->precision) : Ambient::current();
   if (!last || !(*last == now)) last = std::make_shared<const Ambient>(now);
   return last;
 }
@@ -69,25 +71,30 @@ void AmbientScope::switch_to(const Ambient& wanted) {
   const auto change = [&](auto field, auto set) {
     if (wanted.*field != now_.*field) set(wanted.*field);
   };
-  const auto precision = [&](at::Float32Precision Ambient::Precision::*field, Float32Backend backend, Float32Op op) {
+  const auto precision = [&](at::Float32Precision Ambient::Precision::*field,
+                             Float32Backend backend, Float32Op op) {
     const auto value = wanted.precision.*field;
     if (value != now_.precision.*field) context.setFloat32Precision(backend, op, value);
   };
   change(&Ambient::grad_mode, [](bool on) { c10::GradMode::set_enabled(on); });
   change(&Ambient::flush_denormal, [](bool on) { at::Context::setFlushDenormal(on); });
-  change(&Ambient::default_dtype, [](auto type) { c10::set_default_dtype(c10::scalarTypeToTypeMeta(type)); });
+  change(&Ambient::default_dtype,
+         [](auto type) { c10::set_default_dtype(c10::scalarTypeToTypeMeta(type)); });
   change(&Ambient::threads, [](int count) { at::set_num_threads(count); });
-  if (wanted.deterministic != now_.deterministic || wanted.deterministic_warn_only != now_.deterministic_warn_only) {
+  if (wanted.deterministic != now_.deterministic ||
+      wanted.deterministic_warn_only != now_.deterministic_warn_only) {
     context.setDeterministicAlgorithms(wanted.deterministic, wanted.deterministic_warn_only);
   }
-  change(&Ambient::deterministic_fill, [&](bool on) { context.setDeterministicFillUninitializedMemory(on); });
+  change(&Ambient::deterministic_fill,
+         [&](bool on) { context.setDeterministicFillUninitializedMemory(on); });
   change(&Ambient::cudnn, [&](bool on) { context.setUserEnabledCuDNN(on); });
   change(&Ambient::cudnn_benchmark, [&](bool on) { context.setBenchmarkCuDNN(on); });
   change(&Ambient::cudnn_deterministic, [&](bool on) { context.setDeterministicCuDNN(on); });
   change(&Ambient::mkldnn, [&](bool on) { context.setUserEnabledMkldnn(on); });
   change(&Ambient::mkldnn_deterministic, [&](bool on) { context.setDeterministicMkldnn(on); });
   change(&Ambient::nnpack, [&](bool on) { context.setUserEnabledNNPACK(on); });
-  change(&Ambient::linalg, [&](at::LinalgBackend backend) { context.setLinalgPreferredBackend(backend); });
+  change(&Ambient::linalg,
+         [&](at::LinalgBackend backend) { context.setLinalgPreferredBackend(backend); });
   precision(&Ambient::Precision::generic, Float32Backend::GENERIC, Float32Op::ALL);
   precision(&Ambient::Precision::cuda_matmul, Float32Backend::CUDA, Float32Op::MATMUL);
   precision(&Ambient::Precision::cuda_conv, Float32Backend::CUDA, Float32Op::CONV);

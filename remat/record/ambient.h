@@ -1,15 +1,15 @@
 #pragma once
 
+#include <memory>
+
 #include <ATen/Context.h>
 #include <c10/core/ScalarType.h>
 
-#include <memory>
-
 namespace remat::record {
 
-/// What a kernel reads besides its arguments. Backward runs in other surroundings than forward did (the engine turns
-/// grad mode off, `with flags(...)` has ended), so a replay puts these back: the thread count alone changes the bits
-/// of a sum.
+/// What a kernel reads besides its arguments. Backward runs in other surroundings than forward did
+/// (the engine turns grad mode off, `with flags(...)` has ended), so a replay puts these back: the
+/// thread count alone changes the bits of a sum.
 struct Ambient {
   bool grad_mode;
   bool inference_mode;
@@ -48,8 +48,8 @@ struct Ambient {
   static Ambient current(const Precision& precision);
 };
 
-/// The current state, the same object as long as it does not change. For operators that multiply no matrices the
-/// precisions of matrix products are not read again, which is most of the cost.
+/// The current state, the same object as long as it does not change. For operators that multiply no
+/// matrices the precisions of matrix products are not read again, which is most of the cost.
 std::shared_ptr<const Ambient> interned_ambient(bool reads_precision);
 
 /// Sets the state on this thread while it lives, and puts back what was there.

@@ -1,16 +1,16 @@
 #include "remat/record/call.h"
 
-#include <c10/util/flat_hash_map.h>
-
 #include <cstring>
 #include <sstream>
+
+#include <c10/util/flat_hash_map.h>
 
 namespace remat::record {
 
 namespace {
 
-/// Calls are shared across regions and steps. A program whose arguments never repeat (a step count as a scalar) would
-/// fill the table, so it starts anew at this size; tapes hold what they use.
+/// Calls are shared across regions and steps. A program whose arguments never repeat (a step count
+/// as a scalar) would fill the table, so it starts anew at this size; tapes hold what they use.
 constexpr size_t kMostCalls = 8192;
 
 uint64_t hash_of(const std::vector<uint64_t>& key) {
@@ -22,7 +22,8 @@ uint64_t hash_of(const std::vector<uint64_t>& key) {
   return hash;
 }
 
-std::string printed(const Operator& op, const std::vector<c10::IValue>& plain, const std::vector<Call::Slot>& slots) {
+std::string printed(const Operator& op, const std::vector<c10::IValue>& plain,
+                    const std::vector<Call::Slot>& slots) {
   std::ostringstream text;
   const char* separator = "";
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -38,14 +39,15 @@ std::string printed(const Operator& op, const std::vector<c10::IValue>& plain, c
   return text.str();
 }
 
-/// The geometry that CallBuilder::add_geometry wrote there. Read from the key and not from the tensor, which out= may
-/// have resized since.
+/// The geometry that CallBuilder::add_geometry wrote there. Read from the key and not from the
+/// tensor, which out= may have resized since.
 tape::Geometry decoded(const uint64_t* words) {
   const auto type = static_cast<c10::ScalarType>(words[0] & 0xFFU);
   const size_t extents = 2 * ((words[0] >> 16U) & 0xFFFFU);
   tape::Geometry geometry;
   geometry.dtype = dtype_of(type);
-  geometry.device = {static_cast<int8_t>(words[0] >> 32U & 0xFFU), static_cast<int8_t>(words[0] >> 40U & 0xFFU)};
+  geometry.device = {static_cast<int8_t>(words[0] >> 32U & 0xFFU),
+                     static_cast<int8_t>(words[0] >> 40U & 0xFFU)};
   geometry.conjugate = (words[0] >> 8U & 1U) != 0;
   geometry.negative = (words[0] >> 9U & 1U) != 0;
   geometry.offset = static_cast<int64_t>(words[1]);
@@ -61,7 +63,8 @@ uint64_t bits_of(double number) {
 
 }  // namespace
 
-torch::jit::Stack Call::stack(std::span<const at::Tensor> reads, const at::Generator& generator) const {
+torch::jit::Stack Call::stack(std::span<const at::Tensor> reads,
+                              const at::Generator& generator) const {
   torch::jit::Stack stack;
   stack.reserve(slots.size());
   size_t next = 0;
@@ -119,14 +122,16 @@ void CallBuilder::start(const Operator& op) {
 
 void CallBuilder::add_plain(const c10::IValue& argument) {
   const size_t index = draft_.slots.size();
-  const bool generator = index < draft_.target->arguments.size() && draft_.target->arguments[index].generator;
+  const bool generator =
+      index < draft_.target->arguments.size() && draft_.target->arguments[index].generator;
   draft_.slots.push_back(generator ? Call::Slot::generator : Call::Slot::plain);
   draft_.counts.push_back(0);
   draft_.plain.push_back(generator ? c10::IValue() : argument);
   if (!generator) encode(argument);
 }
 
-/// Python numbers reach kernels as tensors that do not promote types; as plain arguments they need no buffer.
+/// Python numbers reach kernels as tensors that do not promote types; as plain arguments they need
+/// no buffer.
 void CallBuilder::add_number(const at::Tensor& wrapped) {
   draft_.slots.push_back(Call::Slot::plain);
   draft_.counts.push_back(0);
@@ -144,9 +149,10 @@ void CallBuilder::add_geometry(const at::Tensor& tensor) {
   const auto strides = impl->strides();
   const auto device = impl->device();
   geometries_.push_back(key_.size());
-  put(static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) | static_cast<uint64_t>(impl->is_conj()) << 8U |
-      static_cast<uint64_t>(impl->is_neg()) << 9U | static_cast<uint64_t>(sizes.size()) << 16U |
-      static_cast<uint64_t>(device.type()) << 32U | static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 40U);
+  put(static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) |
+      static_cast<uint64_t>(impl->is_conj()) << 8U | static_cast<uint64_t>(impl->is_neg()) << 9U |
+      static_cast<uint64_t>(sizes.size()) << 16U | static_cast<uint64_t>(device.type()) << 32U |
+      static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 40U);
   put(static_cast<uint64_t>(impl->storage_offset()));
   for (const int64_t size : sizes) put(static_cast<uint64_t>(size));
   for (const int64_t stride : strides) put(static_cast<uint64_t>(stride));
@@ -162,9 +168,11 @@ void CallBuilder::encode(const c10::IValue& argument) {
   } else if (argument.isNone()) {
     put(4);
   } else if (argument.isComplexDouble()) {
-    put(5), put(bits_of(argument.toComplexDouble().real())), put(bits_of(argument.toComplexDouble().imag()));
+    put(5), put(bits_of(argument.toComplexDouble().real())),
+        put(bits_of(argument.toComplexDouble().imag()));
   } else if (argument.isDevice()) {
-    put(6), put(static_cast<uint64_t>(argument.toDevice().type()) << 8U | static_cast<uint8_t>(argument.toDevice().index()));
+    put(6), put(static_cast<uint64_t>(argument.toDevice().type()) << 8U |
+                static_cast<uint8_t>(argument.toDevice().index()));
   } else if (argument.isString()) {
     put(7);
     const auto& text = argument.toStringRef();
@@ -181,7 +189,8 @@ void CallBuilder::encode(const c10::IValue& argument) {
 
 void CallBuilder::add_write(tape::Write write) {
   draft_.writes.push_back(write);
-  put(0x58ULL << 56U | static_cast<uint64_t>(write.read) << 1U | static_cast<uint64_t>(write.overwrites));
+  put(0x58ULL << 56U | static_cast<uint64_t>(write.read) << 1U |
+      static_cast<uint64_t>(write.overwrites));
 }
 
 void CallBuilder::add_result(const at::Tensor& result) {

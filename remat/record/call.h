@@ -1,11 +1,11 @@
 #pragma once
 
-#include <ATen/core/ivalue.h>
-#include <ATen/core/stack.h>
-
 #include <memory>
 #include <span>
 #include <vector>
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 
 #include "remat/record/ambient.h"
 #include "remat/record/operator.h"
@@ -19,24 +19,27 @@ struct Call : tape::Call {
   enum class Slot : uint8_t { plain, tensor, tensors, optional_tensors, generator };
 
   const Operator* target = nullptr;
-  std::vector<Slot> slots;            ///< one an argument
-  std::vector<c10::IValue> plain;     ///< one an argument; None where the slot is filled from `tensors`
-  std::vector<uint32_t> counts;       ///< tensors in each slot
-  std::vector<int32_t> tensors;       ///< for every tensor of every slot its index in `reads`, -1: undefined
+  std::vector<Slot> slots;  ///< one an argument
+  std::vector<c10::IValue>
+      plain;                     ///< one an argument; None where the slot is filled from `tensors`
+  std::vector<uint32_t> counts;  ///< tensors in each slot
+  std::vector<int32_t>
+      tensors;  ///< for every tensor of every slot its index in `reads`, -1: undefined
   std::shared_ptr<const Ambient> ambient;
-  std::vector<uint64_t> key;          ///< what two calls must have in common to be one
+  std::vector<uint64_t> key;  ///< what two calls must have in common to be one
 
-  /// The arguments on a stack. `reads` has a tensor for each of the call's reads; `generator` goes where the operator
-  /// takes one.
-  [[nodiscard]] torch::jit::Stack stack(std::span<const at::Tensor> reads, const at::Generator& generator) const;
+  /// The arguments on a stack. `reads` has a tensor for each of the call's reads; `generator` goes
+  /// where the operator takes one.
+  [[nodiscard]] torch::jit::Stack stack(std::span<const at::Tensor> reads,
+                                        const at::Generator& generator) const;
 };
 
 /// Collects one call while it runs, then gives the interned Call.
 class CallBuilder {
  public:
   void start(const Operator& op);
-  /// Adds an argument. `on_tensor` is called for every defined tensor that is not a wrapped number; it returns false if
-  /// the tensor cannot be recorded, and then so does add.
+  /// Adds an argument. `on_tensor` is called for every defined tensor that is not a wrapped number;
+  /// it returns false if the tensor cannot be recorded, and then so does add.
   template <typename OnTensor>
   bool add(const c10::IValue& argument, const OnTensor& on_tensor);
 

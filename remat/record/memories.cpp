@@ -24,14 +24,15 @@ c10::weak_intrusive_ptr<c10::StorageImpl> weakly(const at::Tensor& tensor) {
       tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl());
 }
 
-/// True iff the memory came from somewhere else than torch's allocator: numpy, DLPack, a mapped file.
+/// True iff the memory came from somewhere else than torch's allocator: numpy, DLPack, a mapped
+/// file.
 bool is_foreign(const c10::StorageImpl& storage) {
   return storage.device_type() == c10::kCPU && storage.data() != nullptr &&
          !memory::is_allocator_deleter(storage.data_ptr().get_deleter());
 }
 
-/// Clears a map but keeps its table for the next region, unless a large region made it large: clearing takes time in
-/// proportion to the table.
+/// Clears a map but keeps its table for the next region, unless a large region made it large:
+/// clearing takes time in proportion to the table.
 template <typename Map>
 void empty(Map& map) {
   constexpr size_t kSmallTable = 128;
@@ -83,7 +84,8 @@ bool Memories::knows(const at::Tensor& tensor) const {
 void Memories::check(BufferId buffer, const at::Tensor& tensor) {
   Memory& memory = recording_->memories[buffer];
   const c10::StorageImpl& storage = *storage_of(tensor);
-  if (!memory.witness(tensor) || memory.data != storage.data() || memory.bytes != storage.nbytes()) {
+  if (!memory.witness(tensor) || memory.data != storage.data() ||
+      memory.bytes != storage.nbytes()) {
     lose(buffer);
     memory.refresh(storage);
   }
@@ -95,8 +97,10 @@ void Memories::check_birth(Memory& memory, const c10::StorageImpl& storage, Buff
   if (memory.birth->value != memory.current) {
     memory.birth.reset();
   } else {
-    auto strong = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(&storage));
-    if (spot_hash(view_over(std::move(strong), memory.birth->geometry)) != memory.birth->hash) lose(buffer);
+    auto strong =
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(&storage));
+    if (spot_hash(view_over(std::move(strong), memory.birth->geometry)) != memory.birth->hash)
+      lose(buffer);
   }
 }
 
@@ -121,8 +125,9 @@ BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& para
   return buffer;
 }
 
-/// The buffer that its storage is known by, so that a write through `.data` or detach() is a write to the parameter; a new
-/// one where the storage is new, or is one that operators made for the parameter to borrow (FSDP's gathers).
+/// The buffer that its storage is known by, so that a write through `.data` or detach() is a write
+/// to the parameter; a new one where the storage is new, or is one that operators made for the
+/// parameter to borrow (FSDP's gathers).
 BufferId Memories::buffer_of_parameter(const at::Tensor& tensor) {
   const auto known = by_storage_.find(storage_of(tensor));
   if (known != by_storage_.end()) {
@@ -158,7 +163,8 @@ BufferId Memories::overlapping(const c10::StorageImpl& storage) const {
   for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
     const Memory& memory = recording_->memories[buffer];
     const auto* first = static_cast<const char*>(memory.data);
-    if (memory.storage.use_count() > 0 && first < end && begin < first + memory.bytes) return buffer;
+    if (memory.storage.use_count() > 0 && first < end && begin < first + memory.bytes)
+      return buffer;
   }
   return kNone;
 }
@@ -173,7 +179,9 @@ BufferId Memories::adopt(const at::Tensor& fresh) {
   return buffer;
 }
 
-void Memories::lose(BufferId buffer) { recording_->memories[buffer].current = recording_->tape.add_source(buffer); }
+void Memories::lose(BufferId buffer) {
+  recording_->memories[buffer].current = recording_->tape.add_source(buffer);
+}
 
 void Memories::settle(BufferId buffer, ValueId value) {
   recording_->memories[buffer].current = value;
@@ -188,8 +196,10 @@ void Memories::refresh(BufferId buffer) {
 std::vector<ValueId> Memories::live_values() const {
   std::vector<ValueId> values;
   for (const Memory& memory : recording_->memories) {
-    // A source that no node reads is met again when one does; to root it would be to hold it for ever.
-    const bool made = memory.current != kNone && recording_->tape.value(memory.current).producer != kNone;
+    // A source that no node reads is met again when one does; to root it would be to hold it for
+    // ever.
+    const bool made =
+        memory.current != kNone && recording_->tape.value(memory.current).producer != kNone;
     if (made && memory.storage.use_count() > 0) values.push_back(memory.current);
   }
   return values;
@@ -201,7 +211,8 @@ void Memories::rebuild() {
   for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
     const Memory& memory = recording_->memories[buffer];
     if (memory.is_parameter()) by_parameter_.emplace(memory.parameter._unsafe_get_target(), buffer);
-    if (memory.storage._unsafe_get_target() != nullptr) by_storage_.emplace(memory.storage._unsafe_get_target(), buffer);
+    if (memory.storage._unsafe_get_target() != nullptr)
+      by_storage_.emplace(memory.storage._unsafe_get_target(), buffer);
   }
   // Foreign storages over an owner's memory are met, and recognized, again.
   aliases_.clear();

@@ -1,17 +1,18 @@
 #pragma once
 
-#include <c10/util/flat_hash_map.h>
-
 #include <vector>
+
+#include <c10/util/flat_hash_map.h>
 
 #include "remat/record/recording.h"
 
 namespace remat::record {
 
-/// Finds the buffer of a tensor while a region is open, and notices at every sight what was written unseen.
+/// Finds the buffer of a tensor while a region is open, and notices at every sight what was written
+/// unseen.
 ///
-/// Identity is the storage, not the tensor: views share a buffer. Parameters are the exception, they are known by
-/// tensor, since sharded training swaps their storage.
+/// Identity is the storage, not the tensor: views share a buffer. Parameters are the exception,
+/// they are known by tensor, since sharded training swaps their storage.
 class Memories {
  public:
   void start(Recording& recording);
@@ -46,12 +47,13 @@ class Memories {
   Recording* recording_ = nullptr;
   ska::flat_hash_map<const c10::StorageImpl*, tape::BufferId> by_storage_;
   ska::flat_hash_map<const c10::TensorImpl*, tape::BufferId> by_parameter_;
-  /// Storages over memory that another buffer owns (from_numpy), so that their addresses stay taken.
+  /// Storages over memory that another buffer owns (from_numpy), so that their addresses stay
+  /// taken.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> aliases_;
 };
 
-/// The leaf that requires grad whose elements the tensor shows: itself, or the base of the view. Null where there is
-/// none.
+/// The leaf that requires grad whose elements the tensor shows: itself, or the base of the view.
+/// Null where there is none.
 c10::TensorImpl* parameter_of(const at::Tensor& tensor);
 
 }  // namespace remat::record

@@ -6,7 +6,8 @@ namespace remat::record {
 
 namespace {
 
-/// Which counter it is. c10 compares counts only, so the one pointer that a VariableVersion consists of is read.
+/// Which counter it is. c10 compares counts only, so the one pointer that a VariableVersion
+/// consists of is read.
 const void* identity_of(const c10::VariableVersion& counter) {
   static_assert(sizeof(c10::VariableVersion) == sizeof(void*));
   const void* pointer = nullptr;
@@ -43,7 +44,8 @@ bool Memory::witness(const at::Tensor& tensor) {
   const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
   if (!counter.enabled()) return true;  // inference tensors count nothing
   for (const Witness& known : witnesses) {
-    if (identity_of(known.counter) == identity_of(counter)) return known.expected == counter.current_version();
+    if (identity_of(known.counter) == identity_of(counter))
+      return known.expected == counter.current_version();
   }
   witnesses.push_back({counter, counter.current_version()});
   return true;

@@ -1,24 +1,25 @@
 #pragma once
 
+#include <memory>
+
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
-
-#include <memory>
 
 #include "remat/tape/geometry.h"
 #include "remat/tape/ids.h"
 
 namespace remat::record {
 
-/// A version counter that tensors of a buffer show, and the count it had when last looked at. Holding a counter does
-/// not hold the storage.
+/// A version counter that tensors of a buffer show, and the count it had when last looked at.
+/// Holding a counter does not hold the storage.
 struct Witness {
   c10::VariableVersion counter;
   uint32_t expected = 0;
 };
 
-/// What a buffer of the tape is in this process: a storage, weakly held so that recording frees nothing later than
-/// plain training does, and yet its address is not given to another while the tape knows it.
+/// What a buffer of the tape is in this process: a storage, weakly held so that recording frees
+/// nothing later than plain training does, and yet its address is not given to another while the
+/// tape knows it.
 struct Memory {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   const void* data = nullptr;
@@ -26,7 +27,8 @@ struct Memory {
   c10::SmallVector<Witness, 1> witnesses;
   tape::ValueId current = tape::kNone;  ///< the value that the storage holds now
 
-  /// Set for parameters, which are known by tensor: their storage may be swapped (FSDP, ZeRO-3, `.data = `).
+  /// Set for parameters, which are known by tensor: their storage may be swapped (FSDP, ZeRO-3,
+  /// `.data = `).
   c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
 
   /// What a factory's result held when it was made. A user may since have written it through numpy.

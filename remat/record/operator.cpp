@@ -1,7 +1,5 @@
 #include "remat/record/operator.h"
 
-#include <c10/util/flat_hash_map.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <unordered_map>
 
 #include <ATen/autocast_mode.h>
+#include <c10/util/flat_hash_map.h>
 
 namespace remat::record {
 
@@ -21,57 +20,63 @@ bool contains(const std::array<std::string_view, N>& names, std::string_view nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The corrections: what schemas and tags of aten do not say. Found by sweeping every differentiable operator and
-// comparing arguments before and after.
+// The corrections: what schemas and tags of aten do not say. Found by sweeping every differentiable
+// operator and comparing arguments before and after.
 
 constexpr std::array<std::string_view, 6> kUndefined = {
-    "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided",
-    "aten::empty_permuted"};
+    "aten::empty",     "aten::empty_like",        "aten::empty_strided",
+    "aten::new_empty", "aten::new_empty_strided", "aten::empty_permuted"};
 
 /// Written by users through numpy, DLPack or their own kernels right after creation.
 constexpr std::array<std::string_view, 18> kFactories = {
-    "aten::zeros",      "aten::zeros_like", "aten::new_zeros", "aten::ones",     "aten::ones_like", "aten::new_ones",
-    "aten::full",       "aten::full_like",  "aten::new_full",  "aten::clone",    "aten::arange",    "aten::eye",
-    "aten::scalar_tensor", "aten::linspace", "aten::rand",     "aten::randn",    "aten::tril_indices",
-    "aten::triu_indices"};
+    "aten::zeros",         "aten::zeros_like",  "aten::new_zeros", "aten::ones",
+    "aten::ones_like",     "aten::new_ones",    "aten::full",      "aten::full_like",
+    "aten::new_full",      "aten::clone",       "aten::arange",    "aten::eye",
+    "aten::scalar_tensor", "aten::linspace",    "aten::rand",      "aten::randn",
+    "aten::tril_indices",  "aten::triu_indices"};
 
 /// In-place operators that write every element and read none first.
 constexpr std::array<std::string_view, 13> kOverwriting = {
-    "aten::copy_",       "aten::fill_",        "aten::zero_",          "aten::normal_",       "aten::uniform_",
-    "aten::random_",     "aten::exponential_", "aten::cauchy_",        "aten::geometric_",    "aten::log_normal_",
-    "aten::bernoulli_",  "aten::_foreach_copy_", "aten::_foreach_zero_"};
+    "aten::copy_",         "aten::fill_",       "aten::zero_",        "aten::normal_",
+    "aten::uniform_",      "aten::random_",     "aten::exponential_", "aten::cauchy_",
+    "aten::geometric_",    "aten::log_normal_", "aten::bernoulli_",   "aten::_foreach_copy_",
+    "aten::_foreach_zero_"};
 
-constexpr std::array<std::string_view, 4> kResizing = {"aten::resize_", "aten::resize_as_", "aten::set_",
-                                                       "aten::_resize_output_"};
+constexpr std::array<std::string_view, 4> kResizing = {"aten::resize_", "aten::resize_as_",
+                                                       "aten::set_", "aten::_resize_output_"};
 
 /// Called in-place, but only the tensor's geometry changes.
 constexpr std::array<std::string_view, 9> kReshaping = {
-    "aten::t_",          "aten::transpose_", "aten::squeeze_",  "aten::unsqueeze_", "aten::as_strided_",
-    "aten::swapaxes_",   "aten::swapdims_",  "aten::detach_",   "aten::rename_"};
+    "aten::t_",         "aten::transpose_",  "aten::squeeze_",
+    "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_",
+    "aten::swapdims_",  "aten::detach_",     "aten::rename_"};
 
-/// Their schema calls the running statistics inputs (or says that they are always written); training decides.
+/// Their schema calls the running statistics inputs (or says that they are always written);
+/// training decides.
 constexpr std::array<std::string_view, 7> kNorms = {
-    "aten::native_batch_norm",        "aten::cudnn_batch_norm",        "aten::miopen_batch_norm",
-    "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update", "aten::batch_norm_gather_stats_with_counts",
+    "aten::native_batch_norm",       "aten::cudnn_batch_norm",
+    "aten::miopen_batch_norm",       "aten::_native_batch_norm_legit",
+    "aten::_batch_norm_with_update", "aten::batch_norm_gather_stats_with_counts",
     "aten::_batch_norm_impl_index"};
 
-/// Results of which some bytes are whatever the memory held, by operator and index. Backward never reads those bytes.
+/// Results of which some bytes are whatever the memory held, by operator and index. Backward never
+/// reads those bytes.
 constexpr std::array<std::pair<std::string_view, unsigned>, 2> kUnrepeatable = {{
     {"aten::mkldnn_rnn_layer", 3},  // oneDNN's workspace
     {"aten::_ctc_loss", 1},         // log_alpha behind the end of shorter targets
 }};
 
-/// Add up in an order that differs from run to run on CUDA, unless deterministic algorithms are on: those of
-/// torch.use_deterministic_algorithms that forward passes call.
+/// Add up in an order that differs from run to run on CUDA, unless deterministic algorithms are on:
+/// those of torch.use_deterministic_algorithms that forward passes call.
 constexpr std::array<std::string_view, 19> kUnorderedOnCuda = {
-    "aten::index_add",      "aten::index_add_",      "aten::index_put",       "aten::index_put_",
-    "aten::_index_put_impl_", "aten::scatter_add",   "aten::scatter_add_",    "aten::scatter_reduce",
-    "aten::scatter_reduce_", "aten::scatter",        "aten::scatter_",        "aten::index_reduce",
-    "aten::index_reduce_",  "aten::index_copy",      "aten::put_",            "aten::histc",
-    "aten::bincount",       "aten::cumsum",          "aten::median"};
+    "aten::index_add",        "aten::index_add_",  "aten::index_put",    "aten::index_put_",
+    "aten::_index_put_impl_", "aten::scatter_add", "aten::scatter_add_", "aten::scatter_reduce",
+    "aten::scatter_reduce_",  "aten::scatter",     "aten::scatter_",     "aten::index_reduce",
+    "aten::index_reduce_",    "aten::index_copy",  "aten::put_",         "aten::histc",
+    "aten::bincount",         "aten::cumsum",      "aten::median"};
 
-constexpr std::array<std::string_view, 6> kDistrusted = {"c10d", "_c10d_functional", "fsdp", "symm_mem",
-                                                         "fbgemm", "_c10d_functional_autograd"};
+constexpr std::array<std::string_view, 6> kDistrusted = {
+    "c10d", "_c10d_functional", "fsdp", "symm_mem", "fbgemm", "_c10d_functional_autograd"};
 
 std::string_view name_space(std::string_view name) { return name.substr(0, name.find("::")); }
 
@@ -92,11 +97,14 @@ bool returns_only_views(const c10::FunctionSchema& schema) {
 size_t device_slot(c10::DeviceType device) { return device == c10::kCPU ? 0 : 1; }
 
 c10::DispatchKey backend_key(c10::DeviceType device) {
-  return c10::DispatchKeySet(c10::computeDispatchKey(c10::kFloat, c10::kStrided, c10::Device(device)))
+  return c10::DispatchKeySet(
+             c10::computeDispatchKey(c10::kFloat, c10::kStrided, c10::Device(device)))
       .highestPriorityTypeId();
 }
 
-bool has_kernel(const c10::OperatorHandle& op, c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); }
+bool has_kernel(const c10::OperatorHandle& op, c10::DispatchKey key) {
+  return op.hasKernelForDispatchKey(key);
+}
 
 c10::DispatchKey autograd_key(c10::DispatchKey backend) {
   return c10::getAutogradKeyFromBackend(c10::toBackendComponent(backend));
@@ -126,8 +134,10 @@ Operator::Operator(const c10::OperatorHandle& found)
     argument.written = from.alias_info() != nullptr && from.alias_info()->isWrite();
     argument.overwritten = argument.written && (overwrites || from.kwarg_only());
     argument.generator = from.type()->str() == "Generator?" || from.type()->str() == "Generator";
-    argument.statistic = norm && (argument.name == "running_mean" || argument.name == "running_var");
-    if (norm && (argument.name == "training" || argument.name == "train")) training = static_cast<int>(arguments.size());
+    argument.statistic =
+        norm && (argument.name == "running_mean" || argument.name == "running_var");
+    if (norm && (argument.name == "training" || argument.name == "train"))
+      training = static_cast<int>(arguments.size());
     seeded = seeded || argument.generator;
     writes = writes || argument.written || argument.statistic;
     arguments.push_back(std::move(argument));
@@ -144,18 +154,22 @@ bool Operator::is_composite(c10::DeviceType device) const {
   auto& known = composite_[device_slot(device)];
   if (known == kUnasked) {
     const auto backend = backend_key(device);
-    // The dispatcher prefers a CompositeImplicitAutograd kernel to one for all of Autograd (linear and matmul have both).
+    // The dispatcher prefers a CompositeImplicitAutograd kernel to one for all of Autograd (linear
+    // and matmul have both).
     const bool composite = has_kernel(handle, c10::DispatchKey::CompositeImplicitAutograd) &&
-                           !has_kernel(handle, backend) && !has_kernel(handle, autograd_key(backend));
-    const bool own_autograd = trust != Trust::aten && (has_kernel(handle, c10::DispatchKey::Autograd) ||
-                                                       has_kernel(handle, autograd_key(backend)));
+                           !has_kernel(handle, backend) &&
+                           !has_kernel(handle, autograd_key(backend));
+    const bool own_autograd =
+        trust != Trust::aten && (has_kernel(handle, c10::DispatchKey::Autograd) ||
+                                 has_kernel(handle, autograd_key(backend)));
     known = composite || own_autograd ? kYes : kNo;
   }
   return known == kYes;
 }
 
 bool Operator::is_autocast(c10::DeviceType device) const {
-  if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device)) return false;
+  if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device))
+    return false;
   auto& known = autocast_[device_slot(device)];
   const auto key = at::autocast::get_autocast_dispatch_key_from_device_type(device);
   if (known == kUnasked) known = has_kernel(handle, key) ? kYes : kNo;
@@ -163,8 +177,8 @@ bool Operator::is_autocast(c10::DeviceType device) const {
 }
 
 const Operator* Operator::of(const at::RecordFunction& event) {
-  // The schema's own strings identify an operator: their address is compared, then the text, since an operator that a
-  // library took back may leave its address to another.
+  // The schema's own strings identify an operator: their address is compared, then the text, since
+  // an operator that a library took back may leave its address to another.
   thread_local ska::flat_hash_map<const char*, const Operator*> by_address;
   const char* base = event.name();
   const auto found = by_address.find(base);
@@ -177,7 +191,8 @@ const Operator* Operator::of(const at::RecordFunction& event) {
   const auto handle = c10::Dispatcher::singleton().findSchema(*name);
   if (!handle) return nullptr;
   static std::mutex mutex;
-  static auto& all = *new std::unordered_map<const char*, std::unique_ptr<Operator>>;  // outlives every thread
+  static auto& all =
+      *new std::unordered_map<const char*, std::unique_ptr<Operator>>;  // outlives every thread
   const std::lock_guard lock(mutex);
   auto& entry = all[base];
   if (!entry || !(entry->handle == *handle)) {

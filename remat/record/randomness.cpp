@@ -1,9 +1,9 @@
 #include "remat/record/randomness.h"
 
-#include <ATen/core/Tensor.h>
-
 #include <cstring>
 #include <mutex>
+
+#include <ATen/core/Tensor.h>
 
 namespace remat::record {
 
@@ -20,7 +20,8 @@ void set_state(at::Generator& generator, const at::Tensor& state) {
 }
 
 bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-  return a.nbytes() == b.nbytes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  return a.nbytes() == b.nbytes() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
 std::mutex& default_generators() {
@@ -33,7 +34,8 @@ std::mutex& default_generators() {
 std::optional<Draw> observe(at::Generator generator, const Draw* last) {
   try {
     auto state = state_of(generator);
-    if (last != nullptr && last->generator == generator && same_bytes(last->state, state)) return *last;
+    if (last != nullptr && last->generator == generator && same_bytes(last->state, state))
+      return *last;
     return Draw{std::move(generator), std::move(state)};
   } catch (const c10::Error&) {
     return std::nullopt;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <ATen/record_function.h>
-
 #include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include <ATen/record_function.h>
 
 #include "remat/policy/policy.h"
 #include "remat/record/call.h"
@@ -19,9 +19,9 @@ namespace remat::record {
 struct Location {
   tape::SavedId saved = tape::kNone;  ///< kNone: keep the tensor, for this reason
   Reason reason = Reason::unknown;
-  SavedState* state = nullptr;        ///< where it is recomputed, to be told that the handle is gone
-  uint64_t spot = 0;                  ///< of the elements, where it is recomputed
-  tape::Geometry geometry;            ///< likewise
+  SavedState* state = nullptr;  ///< where it is recomputed, to be told that the handle is gone
+  uint64_t spot = 0;            ///< of the elements, where it is recomputed
+  tape::Geometry geometry;      ///< likewise
 
   static Location kept(Reason why) {
     Location location;
@@ -30,8 +30,8 @@ struct Location {
   }
 };
 
-/// A saved tensor that waits for the operator that saves it to end: autograd packs outputs before the kernel has
-/// filled them.
+/// A saved tensor that waits for the operator that saves it to end: autograd packs outputs before
+/// the kernel has filled them.
 class Packed {
  public:
   virtual ~Packed() = default;
@@ -39,8 +39,8 @@ class Packed {
   virtual void settle(Location location) = 0;
 };
 
-/// Records what one thread does while a region is open on it. One a thread, used again by its next outermost region: most
-/// of what a small region costs is the making of containers.
+/// Records what one thread does while a region is open on it. One a thread, used again by its next
+/// outermost region: most of what a small region costs is the making of containers.
 class Recorder {
  public:
   Recorder() = default;
@@ -51,21 +51,24 @@ class Recorder {
   /// The recorder of this thread, nullptr where no region is open.
   static Recorder* current();
 
-  /// Begins to record this thread. Ends when the last region closes; the recorder can then start again.
+  /// Begins to record this thread. Ends when the last region closes; the recorder can then start
+  /// again.
   void start(std::shared_ptr<Recording> recording);
 
   /// Ends recording with whatever regions are open.
   void stop();
+  [[nodiscard]] bool is_this_thread() const { return std::this_thread::get_id() == thread_; }
   [[nodiscard]] bool is_abandoned() const { return abandoned_; }
 
   void open_region(const policy::Policy& policy);
-  /// Closes the region that was the `depth`-th to open and cuts it (see RegionOptions::segments); with the last one
-  /// recording ends. Throws c10::Error where a region inside is still open, or on another thread.
+  /// Closes the region that was the `depth`-th to open and cuts it (see RegionOptions::segments);
+  /// with the last one recording ends. Throws c10::Error where a region inside is still open. On
+  /// another thread it only says that nothing more is to be recorded.
   void close_region(size_t depth, size_t segments);
   [[nodiscard]] size_t open_regions() const { return regions_.size(); }
 
-  /// Says where `tensor` lies, at once or, while an operator runs, when it has ended. The caller must call
-  /// withdraw(packed) if `packed` dies before.
+  /// Says where `tensor` lies, at once or, while an operator runs, when it has ended. The caller
+  /// must call withdraw(packed) if `packed` dies before.
   void pack(Packed& packed, const at::Tensor& tensor);
   void withdraw(const Packed& packed);
 
@@ -96,7 +99,7 @@ class Recorder {
     none,      ///< no operator is running
     ignored,   ///< nothing of it is recorded: views, backward, after a failure
     recorded,  ///< an operator of which a node may be made
-    opaque,    ///< a custom Function or operator: arguments are compared afterwards, results are kept
+    opaque,  ///< a custom Function or operator: arguments are compared afterwards, results are kept
   };
 
   struct Read {
@@ -127,7 +130,8 @@ class Recorder {
   };
 
   // Which kind of leaf a call is.
-  Leaf classify(const at::RecordFunction& event, const Operator* op, at::ArrayRef<c10::IValue> arguments);
+  Leaf classify(const at::RecordFunction& event, const Operator* op,
+                at::ArrayRef<c10::IValue> arguments);
   static bool is_transparent(const Operator& op, at::ArrayRef<c10::IValue> arguments);
 
   void begin_recorded(at::ArrayRef<c10::IValue> arguments);
@@ -137,7 +141,8 @@ class Recorder {
   bool keep_readers(tape::ValueId source);
 
   void end_recorded(const at::RecordFunction& event);
-  std::vector<at::Tensor> fresh_results(const std::vector<c10::IValue>& outputs, bool& all_plain) const;
+  std::vector<at::Tensor> fresh_results(const std::vector<c10::IValue>& outputs,
+                                        bool& all_plain) const;
   bool can_replay() const;
   void adopt_undefined(const std::vector<at::Tensor>& fresh);
   void add_node(const std::vector<at::Tensor>& fresh);
@@ -168,7 +173,7 @@ class Recorder {
   Memories memories_;
   std::vector<Region> regions_;
   std::exception_ptr failure_;
-  /// A region was closed on another thread, which cannot end what this one does.
+  /// A region was destroyed on another thread, which cannot end what this one does.
   std::atomic<bool> abandoned_{false};
   const std::thread::id thread_ = std::this_thread::get_id();
   at::CallbackHandle observer_ = at::INVALID_CALLBACK_HANDLE;
@@ -176,7 +181,8 @@ class Recorder {
   size_t prune_at_bytes_ = 0;
   size_t held_bytes_ = 0;  ///< of sources that were taken hold of; an upper bound between prunes
 
-  // The running leaf. Calls nest; the leaf is the one at depth `leaf_depth_`, calls inside belong to it.
+  // The running leaf. Calls nest; the leaf is the one at depth `leaf_depth_`, calls inside belong
+  // to it.
   size_t depth_ = 0;
   size_t leaf_depth_ = 0;
   Leaf leaf_ = Leaf::none;
@@ -193,7 +199,8 @@ class Recorder {
   int exceptions_ = 0;      ///< in flight when the leaf began
 };
 
-/// True iff a region opened here and now would record: grad mode is on and no torch.func transform is active.
+/// True iff a region opened here and now would record: grad mode is on and no torch.func transform
+/// is active.
 bool can_record();
 
 }  // namespace remat::record

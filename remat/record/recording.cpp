@@ -2,7 +2,6 @@
 
 #include <c10/util/Exception.h>
 
-
 #include "remat/record/spot.h"
 #include "remat/record/view.h"
 #include "remat/tape/slice.h"
@@ -72,8 +71,9 @@ std::optional<c10::Storage> Recording::held_storage(ValueId value, const Held& e
   if (entry.parameter.defined()) {
     if (!current || !memory.counters_hold()) report_changed(value);
     c10::Storage storage = entry.parameter.storage();
-    TORCH_CHECK(storage.nbytes() != 0 || memory.bytes == 0, "remat: a parameter of ",
-                memory.bytes, " bytes has no storage when backward recomputes from it (it is sharded and was freed after use). "
+    TORCH_CHECK(storage.nbytes() != 0 || memory.bytes == 0, "remat: a parameter of ", memory.bytes,
+                " bytes has no storage when backward recomputes from it (it is sharded and was "
+                "freed after use). "
                 "Keep it gathered until backward, or keep what is computed from it with a policy.");
     return storage;
   }
@@ -92,21 +92,30 @@ void Recording::report_changed(ValueId value) const {
     const auto reads = tape.reads(id);
     for (size_t i = 0; i < reads.size(); ++i) {
       if (reads[i] != value) continue;
-      TORCH_CHECK(false, "remat: one of the variables needed for gradient computation has been modified by an inplace operation: ",
-                  "a tensor ", tape::to_text(tape.node(id).call->reads[i]), " that is read by ",
-                  tape.node(id).call->op, " in the region was changed after the forward pass, so the values that backward needs cannot be "
-                  "recomputed. Change it after backward, give the region a clone, or keep the result of ",
-                  tape.node(id).call->op, " with a policy (remat.keep_ops). Under autocast this may be a weight that an optimizer "
-                  "step changed before backward.");
+      TORCH_CHECK(
+          false,
+          "remat: one of the variables needed for gradient computation has been modified by an "
+          "inplace operation: ",
+          "a tensor ", tape::to_text(tape.node(id).call->reads[i]), " that is read by ",
+          tape.node(id).call->op,
+          " in the region was changed after the forward pass, so the values that backward needs "
+          "cannot be "
+          "recomputed. Change it after backward, give the region a clone, or keep the result of ",
+          tape.node(id).call->op,
+          " with a policy (remat.keep_ops). Under autocast this may be a weight that an optimizer "
+          "step changed before backward.");
     }
   }
-  TORCH_CHECK(false, "remat: one of the variables needed for gradient computation has been modified by an inplace operation");
+  TORCH_CHECK(false,
+              "remat: one of the variables needed for gradient computation has been modified by an "
+              "inplace operation");
 }
 
 std::vector<ValueId> Recording::unreleased() const {
   std::vector<ValueId> values;
   for (tape::SavedId id = 0; id < saved.size(); ++id) {
-    if (!saved[id].released.load(std::memory_order_acquire)) values.push_back(tape.saved()[id].value);
+    if (!saved[id].released.load(std::memory_order_acquire))
+      values.push_back(tape.saved()[id].value);
   }
   return values;
 }
@@ -136,7 +145,8 @@ void Recording::let_go(std::vector<std::unique_ptr<Held>>& freed) {
   }
 }
 
-std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed) {
+std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots,
+                                      std::vector<std::unique_ptr<Held>>& freed) {
   std::vector<ValueId> wanted = unreleased();
   wanted.insert(wanted.end(), roots.begin(), roots.end());
   const auto kept = [&](ValueId value) { return is_kept(value); };
@@ -161,7 +171,8 @@ std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots, std::ve
   return std::move(left.values);
 }
 
-void Recording::keep_only(const tape::Tape::Renumbering& left, std::vector<std::unique_ptr<Held>>& freed) {
+void Recording::keep_only(const tape::Tape::Renumbering& left,
+                          std::vector<std::unique_ptr<Held>>& freed) {
   size_t most = 0;
   for (ValueId value = 0; value < held.size(); ++value) {
     if (!held[value]) continue;

@@ -1,13 +1,13 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "remat/record/memory.h"
 #include "remat/record/randomness.h"
@@ -26,7 +26,8 @@ struct Held {
   c10::Storage storage;
   at::Tensor parameter;  ///< defined iff the value is a parameter's, whose storage may be swapped
 
-  /// Of a large source: how its first reader saw it and a hash of that, to notice writes that no counter shows.
+  /// Of a large source: how its first reader saw it and a hash of that, to notice writes that no
+  /// counter shows.
   std::unique_ptr<Memory::Birth> seen;
 };
 
@@ -40,7 +41,8 @@ struct SavedState {
 
 class Recording;
 
-/// Gives the bytes of saved tensors back. Declared here, since handles ask for it; implemented by replay.
+/// Gives the bytes of saved tensors back. Declared here, since handles ask for it; implemented by
+/// replay.
 class Source {
  public:
   virtual ~Source() = default;
@@ -53,8 +55,8 @@ class Source {
   [[nodiscard]] virtual int64_t cached_bytes() const = 0;
 };
 
-/// A tape and what its ids stand for in this process. Shared by the open region and the handles of its saved tensors;
-/// the last of them frees it.
+/// A tape and what its ids stand for in this process. Shared by the open region and the handles of
+/// its saved tensors; the last of them frees it.
 class Recording {
  public:
   Recording();
@@ -63,16 +65,16 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   tape::Tape tape;
-  std::vector<Memory> memories;                    ///< by BufferId
-  std::vector<std::unique_ptr<Held>> held;         ///< by ValueId, as long as the largest that is held
-  std::vector<Draw> draws;                         ///< by DrawId
-  std::deque<SavedState> saved;                    ///< by SavedId
-  bool open = true;                                ///< a region still records
+  std::vector<Memory> memories;             ///< by BufferId
+  std::vector<std::unique_ptr<Held>> held;  ///< by ValueId, as long as the largest that is held
+  std::vector<Draw> draws;                  ///< by DrawId
+  std::deque<SavedState> saved;             ///< by SavedId
+  bool open = true;                         ///< a region still records
   std::unique_ptr<Source> source;
 
-  /// Guards everything above but `SavedState::released`. No tensor may die and no Python may run while it is held:
-  /// both can wait for a thread that waits for this lock. Recursive, since a replayed operator may ask for a saved
-  /// tensor of the same tape.
+  /// Guards everything above but `SavedState::released`. No tensor may die and no Python may run
+  /// while it is held: both can wait for a thread that waits for this lock. Recursive, since a
+  /// replayed operator may ask for a saved tensor of the same tape.
   std::recursive_mutex mutex;
 
   /// What is held of the value, or nullptr.
@@ -81,21 +83,26 @@ class Recording {
   }
   void hold(tape::ValueId value, Held entry);
 
-  /// The storage that holds the value now without running anything: a held one, or the original if it lives and nobody
-  /// changed it. Nothing otherwise. Throws where the value can only come from outside and was changed there.
+  /// The storage that holds the value now without running anything: a held one, or the original if
+  /// it lives and nobody changed it. Nothing otherwise. Throws where the value can only come from
+  /// outside and was changed there.
   std::optional<c10::Storage> at_hand(tape::ValueId value);
   /// Like at_hand, but of the original only.
   std::optional<c10::Storage> original(tape::ValueId value);
 
-  /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What is to be freed is moved to
-  /// `freed`, for the caller to destroy without the lock. Returns the new id of every value, kNone for dropped ones.
-  std::vector<tape::ValueId> prune(const std::vector<tape::ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed);
+  /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What
+  /// is to be freed is moved to `freed`, for the caller to destroy without the lock. Returns the
+  /// new id of every value, kNone for dropped ones.
+  std::vector<tape::ValueId> prune(const std::vector<tape::ValueId>& roots,
+                                   std::vector<std::unique_ptr<Held>>& freed);
 
-  /// Called when a handle is gone: lets go of held values as backward gets done with them, each time a quarter of the
-  /// handles has gone since the last time. The caller holds the lock and destroys `freed` without it.
+  /// Called when a handle is gone: lets go of held values as backward gets done with them, each
+  /// time a quarter of the handles has gone since the last time. The caller holds the lock and
+  /// destroys `freed` without it.
   void let_go(std::vector<std::unique_ptr<Held>>& freed);
 
-  /// Bytes of storages held because of this recording: sources, copies, kept values and what replays hold.
+  /// Bytes of storages held because of this recording: sources, copies, kept values and what
+  /// replays hold.
   [[nodiscard]] int64_t held_bytes();
   /// The same of all recordings that are alive.
   static int64_t total_held_bytes();
@@ -110,7 +117,8 @@ class Recording {
 
   Recording* previous_ = nullptr;  // in the list of recordings, under its mutex
   Recording* next_ = nullptr;
-  size_t released_ = 0;        ///< handles that went, those that nobody could count at the moment left out
+  size_t released_ =
+      0;  ///< handles that went, those that nobody could count at the moment left out
   size_t released_since_ = 0;  ///< handles that went since held values were last looked through
 };
 

@@ -40,8 +40,10 @@ int64_t offset_of(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides)
 
 /// Hash of `samples` elements; `offset` gives where the i-th of them lies.
 template <typename Offset>
-uint64_t hashed(const char* base, size_t size, int64_t samples, uint64_t hash, const Offset& offset) {
-  for (int64_t i = 0; i < samples; ++i) hash = mixed(hash, bits_at(base + offset(i) * static_cast<int64_t>(size), size));
+uint64_t hashed(const char* base, size_t size, int64_t samples, uint64_t hash,
+                const Offset& offset) {
+  for (int64_t i = 0; i < samples; ++i)
+    hash = mixed(hash, bits_at(base + offset(i) * static_cast<int64_t>(size), size));
   return hash | 1U;  // 0 says "not hashed"
 }
 
@@ -52,17 +54,19 @@ uint64_t spot_hash(const at::Tensor& tensor) {
   const int64_t count = impl->numel();
   if (count == 0 || impl->device_type() != c10::kCPU) return 0;
   const size_t size = impl->itemsize();
-  const auto* base =
-      static_cast<const char*>(impl->unsafe_storage().data()) + static_cast<size_t>(impl->storage_offset()) * size;
+  const auto* base = static_cast<const char*>(impl->unsafe_storage().data()) +
+                     static_cast<size_t>(impl->storage_offset()) * size;
   const int64_t samples = std::min(count, kSamples);
   const auto seed = static_cast<uint64_t>(count);
   const bool contiguous = impl->is_contiguous();
-  if (contiguous && count <= kSamples) return hashed(base, size, samples, seed, [](int64_t i) { return i; });
+  if (contiguous && count <= kSamples)
+    return hashed(base, size, samples, seed, [](int64_t i) { return i; });
   const auto index = [&](int64_t i) { return samples == 1 ? 0 : i * (count - 1) / (samples - 1); };
   if (contiguous) return hashed(base, size, samples, seed, index);
   const auto sizes = impl->sizes();
   const auto strides = impl->strides();
-  return hashed(base, size, samples, seed, [&](int64_t i) { return offset_of(index(i), sizes, strides); });
+  return hashed(base, size, samples, seed,
+                [&](int64_t i) { return offset_of(index(i), sizes, strides); });
 }
 
 }  // namespace remat::record

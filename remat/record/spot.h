@@ -1,13 +1,14 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+
+#include <ATen/core/Tensor.h>
 
 namespace remat::record {
 
-/// Hash of at most 64 evenly spaced elements of a plain tensor, never of the holes between them. 0 where the bytes
-/// cannot be read from the host. It samples: a net under the rules of the recorder, not one of them.
+/// Hash of at most 64 evenly spaced elements of a plain tensor, never of the holes between them. 0
+/// where the bytes cannot be read from the host. It samples: a net under the rules of the recorder,
+/// not one of them.
 uint64_t spot_hash(const at::Tensor& tensor);
 
 }  // namespace remat::record

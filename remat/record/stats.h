@@ -25,7 +25,8 @@ struct Counters {
   std::atomic<int64_t> ops_recorded{0};
   std::atomic<int64_t> ops_replayed{0};
   std::atomic<int64_t> regions{0};
-  std::array<std::atomic<int64_t>, kReasons> saved_bytes{};    ///< of saved tensors, by what was done with them
+  std::array<std::atomic<int64_t>, kReasons>
+      saved_bytes{};  ///< of saved tensors, by what was done with them
   std::array<std::atomic<int64_t>, kReasons> saved_tensors{};
 
   void reset();

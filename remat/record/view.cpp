@@ -1,14 +1,14 @@
 #include "remat/record/view.h"
 
-#include <ATen/Functions.h>
-#include <c10/core/CPUAllocator.h>
-#include <c10/core/Allocator.h>
-#include <c10/core/ScalarTypeToTypeMeta.h>
-#include <c10/core/TensorOptions.h>
-
 #include <array>
 #include <cstring>
 #include <string>
+
+#include <ATen/Functions.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+#include <c10/core/TensorOptions.h>
 
 namespace remat::record {
 
@@ -16,11 +16,13 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-const c10::DispatchKeySet kWrapperKeys({c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
-                                        c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize});
-const c10::DispatchKeySet kOpaqueKeys = c10::DispatchKeySet({c10::DispatchKey::ZeroTensor, c10::DispatchKey::Sparse,
-                                                             c10::DispatchKey::SparseCsr, c10::DispatchKey::Quantized,
-                                                             c10::DispatchKey::NestedTensor});
+const c10::DispatchKeySet kWrapperKeys({c10::DispatchKey::Python,
+                                        c10::DispatchKey::FuncTorchBatched,
+                                        c10::DispatchKey::FuncTorchGradWrapper,
+                                        c10::DispatchKey::Functionalize});
+const c10::DispatchKeySet kOpaqueKeys = c10::DispatchKeySet(
+    {c10::DispatchKey::ZeroTensor, c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr,
+     c10::DispatchKey::Quantized, c10::DispatchKey::NestedTensor});
 
 /// "float32", by ScalarType's number.
 std::array<std::string, static_cast<size_t>(c10::ScalarType::NumOptions)> dtype_names() {
@@ -54,7 +56,8 @@ c10::Storage host_copy_of(const c10::Storage& storage) {
   const size_t remainder = reinterpret_cast<uintptr_t>(storage.data()) % kAlignment;
   auto block = allocate_host(bytes, remainder);
   std::memcpy(block.get(), storage.data(), bytes);
-  return {c10::Storage::use_byte_size_t(), bytes, std::move(block), c10::GetAllocator(c10::kCPU), false};
+  return {c10::Storage::use_byte_size_t(), bytes, std::move(block), c10::GetAllocator(c10::kCPU),
+          false};
 }
 
 }  // namespace
@@ -63,14 +66,16 @@ Kind kind_of(const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   const auto keys = impl->key_set();
   if (keys.has_any(kWrapperKeys)) return Kind::wrapper;
-  if (keys.has_any(kOpaqueKeys) || impl->layout() != c10::kStrided || !impl->has_storage()) return Kind::opaque;
+  if (keys.has_any(kOpaqueKeys) || impl->layout() != c10::kStrided || !impl->has_storage())
+    return Kind::opaque;
   const auto& storage = impl->unsafe_storage();
   if (storage.device_type() == c10::kMeta) return Kind::opaque;
   return storage.data() == nullptr && storage.nbytes() != 0 ? Kind::opaque : Kind::plain;
 }
 
 tape::DType dtype_of(c10::ScalarType type) {
-  static const auto& names = *new auto(dtype_names());  // tapes in statics may be printed after it would die
+  static const auto& names =
+      *new auto(dtype_names());  // tapes in statics may be printed after it would die
   return {static_cast<int8_t>(type), static_cast<uint8_t>(c10::elementSize(type)),
           names[static_cast<size_t>(type)].c_str()};
 }
@@ -95,8 +100,8 @@ tape::Geometry geometry_of(const at::Tensor& tensor) {
 at::Tensor view_over(c10::Storage storage, const tape::Geometry& geometry) {
   const auto type = static_cast<c10::ScalarType>(geometry.dtype.code);
   const auto key = c10::computeDispatchKey(type, c10::kStrided, storage.device());
-  auto tensor = at::detail::make_tensor<at::TensorImpl>(std::move(storage), c10::DispatchKeySet(key),
-                                                        c10::scalarTypeToTypeMeta(type));
+  auto tensor = at::detail::make_tensor<at::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(type));
   auto* impl = tensor.unsafeGetTensorImpl();
   const auto n = geometry.dimensions();
   impl->set_sizes_and_strides({geometry.sizes(), n}, {geometry.strides(), n}, geometry.offset);

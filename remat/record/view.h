@@ -11,7 +11,8 @@ namespace remat::record {
 enum class Kind : uint8_t {
   plain,    ///< strided, its bytes lie in a storage
   wrapper,  ///< a subclass or a torch.func wrapper: its operators call others on what it wraps
-  opaque,   ///< sparse, quantized, nested, meta, without data: never tracked, kept as autograd keeps it
+  opaque,  ///< sparse, quantized, nested, meta, without data: never tracked, kept as autograd keeps
+           ///< it
 };
 
 Kind kind_of(const at::Tensor& tensor);
@@ -27,11 +28,12 @@ at::Tensor view_over(c10::Storage storage, const tape::Geometry& geometry);
 /// True iff the tensor's elements are all bytes of its storage, each once.
 bool covers_storage(const at::Tensor& tensor);
 
-/// A copy of a storage's bytes at an address equal modulo 64: kernels choose their path, and so their bits, by it.
+/// A copy of a storage's bytes at an address equal modulo 64: kernels choose their path, and so
+/// their bits, by it.
 c10::Storage copy_of(const c10::Storage& storage);
 
-/// A zero-filled storage of `bytes`. Zero, since what stands for a content that does not matter must not be a
-/// denormal or NaN that slows a kernel down.
+/// A zero-filled storage of `bytes`. Zero, since what stands for a content that does not matter
+/// must not be a denormal or NaN that slows a kernel down.
 c10::Storage zeros(int64_t bytes, tape::Device device);
 
 }  // namespace remat::record

@@ -25,8 +25,8 @@ c10::Storage Replayer::fetch(Recording& recording, SavedId saved) {
   return storage;
 }
 
-/// Backward asks for each saved tensor once a graph task. A new one (retain_graph) starts with nothing held, as the
-/// first did.
+/// Backward asks for each saved tensor once a graph task. A new one (retain_graph) starts with
+/// nothing held, as the first did.
 void Replayer::enter_graph_task(int64_t task, Freed& freed) {
   if (task == graph_task_) return;
   for (auto& [value, entry] : cache_) freed.push_back(std::move(entry.storage));
@@ -42,7 +42,8 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
   const auto at_hand = [&](ValueId value) {
     if (hand[value]) return true;
     const auto cached = cache_.find(value);
-    auto storage = cached != cache_.end() ? std::make_optional(cached->second.storage) : recording.at_hand(value);
+    auto storage = cached != cache_.end() ? std::make_optional(cached->second.storage)
+                                          : recording.at_hand(value);
     if (storage) hand[value] = std::move(*storage);
     return static_cast<bool>(hand[value]);
   };
@@ -54,7 +55,8 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
   auto wanted = held;
   wanted[asked.value] = true;
   const auto source = [&](ValueId value) {
-    TORCH_CHECK(at_hand(value), "remat: a value that backward needs was not recorded (please report this)");
+    TORCH_CHECK(at_hand(value),
+                "remat: a value that backward needs was not recorded (please report this)");
     return hand[value];
   };
   auto made = run(recording, nodes, wanted, source);
@@ -90,7 +92,8 @@ void Replayer::served(ValueId value, Freed& freed) {
 void Replayer::drop_boundaries(const Recording& recording, Freed& freed) {
   std::vector<bool> needed(recording.tape.values(), false);
   std::vector<ValueId> wanted;
-  for (const SavedId id : pending(recording, kNone)) wanted.push_back(recording.tape.saved()[id].value);
+  for (const SavedId id : pending(recording, kNone))
+    wanted.push_back(recording.tape.saved()[id].value);
   for (const ValueId value : wanted) needed[value] = true;
   const auto cached = [&](ValueId value) { return cache_.count(value) != 0; };
   for (const tape::NodeId id : tape::slice(recording.tape, wanted, cached)) {
@@ -114,7 +117,8 @@ std::vector<SavedId> Replayer::pending(const Recording& recording, SavedId but) 
   std::vector<SavedId> ids;
   for (SavedId id = 0; id < recording.saved.size(); ++id) {
     const auto& state = recording.saved[id];
-    const bool wanted = state.served_in != graph_task_ && !state.released.load(std::memory_order_acquire);
+    const bool wanted =
+        state.served_in != graph_task_ && !state.released.load(std::memory_order_acquire);
     if (id != but && wanted) ids.push_back(id);
   }
   return ids;
@@ -124,7 +128,8 @@ void Replayer::forget(Recording& recording, SavedId saved) {
   Freed freed;
   std::vector<std::unique_ptr<record::Held>> let_go;
   const std::unique_lock lock(recording.mutex, std::try_to_lock);
-  // Whoever has the lock keeps the value a little longer: until the next handle goes or the graph task ends.
+  // Whoever has the lock keeps the value a little longer: until the next handle goes or the graph
+  // task ends.
   if (!lock.owns_lock()) return;
   if (!cache_.empty() && recording.saved[saved].served_in != graph_task_) {
     served(recording.tape.saved()[saved].value, freed);

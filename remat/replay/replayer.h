@@ -1,14 +1,15 @@
 #pragma once
 
-#include <c10/util/flat_hash_map.h>
-
 #include <span>
 #include <vector>
+
+#include <c10/util/flat_hash_map.h>
 
 #include "remat/record/recording.h"
 #include "remat/replay/run.h"
 
-/// Runs recorded operators again. Decides nothing: what runs and what is held follows from the tape.
+/// Runs recorded operators again. Decides nothing: what runs and what is held follows from the
+/// tape.
 namespace remat::replay {
 
 /// The values that replays of one recording made and that backward will ask for.
@@ -30,10 +31,12 @@ class Replayer final : public record::Source {
 
   void enter_graph_task(int64_t task, Freed& freed);
   c10::Storage replay(record::Recording& recording, tape::SavedId saved, Freed& freed);
-  void hold(const record::Recording& recording, std::span<const tape::SavedId> pending, Storages made);
+  void hold(const record::Recording& recording, std::span<const tape::SavedId> pending,
+            Storages made);
   void served(tape::ValueId value, Freed& freed);
   void drop_boundaries(const record::Recording& recording, Freed& freed);
-  [[nodiscard]] std::vector<tape::SavedId> pending(const record::Recording& recording, tape::SavedId but) const;
+  [[nodiscard]] std::vector<tape::SavedId> pending(const record::Recording& recording,
+                                                   tape::SavedId but) const;
 
   ska::flat_hash_map<tape::ValueId, Cached> cache_;
   bool has_boundaries_ = false;

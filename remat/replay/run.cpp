@@ -1,9 +1,9 @@
 #include "remat/replay/run.h"
 
+#include <optional>
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-
-#include <optional>
 
 #include "remat/record/call.h"
 #include "remat/record/recorder.h"
@@ -19,19 +19,25 @@ using tape::ValueId;
 
 namespace {
 
-/// Everything above the kernels: a node is the call below autograd, and its arguments were cast and unwrapped when it
-/// was recorded.
+/// Everything above the kernels: a node is the call below autograd, and its arguments were cast and
+/// unwrapped when it was recorded.
 const c10::DispatchKeySet kAboveKernels =
     c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
-    c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PreDispatch,
-                         c10::DispatchKey::PythonDispatcher, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
-                         c10::DispatchKey::FuncTorchDynamicLayerBackMode, c10::DispatchKey::Functionalize});
+    c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                         c10::DispatchKey::PreDispatch, c10::DispatchKey::PythonDispatcher,
+                         c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                         c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+                         c10::DispatchKey::Functionalize});
 
 class Run {
  public:
   Run(Recording& recording, std::span<const NodeId> nodes, const std::vector<bool>& wanted,
       const std::function<c10::Storage(ValueId)>& sources)
-      : recording_(recording), tape_(recording.tape), nodes_(nodes), wanted_(wanted), sources_(sources) {}
+      : recording_(recording),
+        tape_(recording.tape),
+        nodes_(nodes),
+        wanted_(wanted),
+        sources_(sources) {}
 
   Storages operator()() {
     count_uses();
@@ -59,7 +65,8 @@ class Run {
     auto storages = operands(id, call);
     std::vector<at::Tensor> reads;
     reads.reserve(storages.size());
-    for (size_t i = 0; i < storages.size(); ++i) reads.push_back(record::view_over(storages[i], call.reads[i]));
+    for (size_t i = 0; i < storages.size(); ++i)
+      reads.push_back(record::view_over(storages[i], call.reads[i]));
     ambient_.switch_to(*call.ambient);
     auto stack = invoke(id, call, reads);
     reads.clear();
@@ -74,8 +81,9 @@ class Run {
     std::vector<c10::Storage> storages;
     storages.reserve(values.size());
     for (size_t i = 0; i < values.size(); ++i) {
-      storages.push_back(values[i] == kNone ? record::zeros(call.reads[i].reach(), call.reads[i].device)
-                                            : storage_of(values[i]));
+      storages.push_back(values[i] == kNone
+                             ? record::zeros(call.reads[i].reach(), call.reads[i].device)
+                             : storage_of(values[i]));
     }
     for (const tape::Write& write : call.writes) {
       if (!write.overwrites) make_private(values, write.read, storages);
@@ -88,13 +96,17 @@ class Run {
     return storages_[value];
   }
 
-  /// A node is about to write this argument. Where anyone else still wants the old value, it writes a copy. All
-  /// arguments that show the value see the same storage, as they did in the forward pass.
-  void make_private(std::span<const ValueId> values, uint32_t written, std::vector<c10::Storage>& storages) {
+  /// A node is about to write this argument. Where anyone else still wants the old value, it writes
+  /// a copy. All arguments that show the value see the same storage, as they did in the forward
+  /// pass.
+  void make_private(std::span<const ValueId> values, uint32_t written,
+                    std::vector<c10::Storage>& storages) {
     const ValueId value = values[written];
     const auto readers = std::count(values.begin(), values.end(), value);
-    // `storages_` and this call's operands hold it; more references are a handle, the cache or the original.
-    const bool ours = uses_[value] == readers && storages[written].use_count() == static_cast<size_t>(readers) + 1;
+    // `storages_` and this call's operands hold it; more references are a handle, the cache or the
+    // original.
+    const bool ours = uses_[value] == readers &&
+                      storages[written].use_count() == static_cast<size_t>(readers) + 1;
     if (ours) return;
     const auto copy = record::copy_of(storages[written]);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -121,12 +133,15 @@ class Run {
   }
 
   /// In-place operators return their argument, which is no new result; nor is a second view of one.
-  void bind_results(NodeId id, const Call& call, const torch::jit::Stack& outputs, std::vector<c10::Storage> known) {
+  void bind_results(NodeId id, const Call& call, const torch::jit::Stack& outputs,
+                    std::vector<c10::Storage> known) {
     const auto values = tape_.results(id);
     size_t next = 0;
     const auto consider = [&](const at::Tensor& tensor) {
       if (next == values.size() || !tensor.defined()) return;
-      const auto is_it = [&](const c10::Storage& storage) { return storage.is_alias_of(tensor.storage()); };
+      const auto is_it = [&](const c10::Storage& storage) {
+        return storage.is_alias_of(tensor.storage());
+      };
       if (std::any_of(known.begin(), known.end(), is_it)) return;
       check(call, next, tensor);
       known.push_back(tensor.storage());
@@ -137,17 +152,21 @@ class Run {
       if (!output.isTensorList()) continue;
       for (const c10::IValue& element : output.toListRef()) consider(element.toTensor());
     }
-    TORCH_CHECK(next == values.size(), "remat: ", call.op, " gave fewer results when it was recomputed than in the forward pass");
+    TORCH_CHECK(next == values.size(), "remat: ", call.op,
+                " gave fewer results when it was recomputed than in the forward pass");
   }
 
-  /// A wrong decision of the recorder (a leaf that was not one, an autocast missed) shows here first.
+  /// A wrong decision of the recorder (a leaf that was not one, an autocast missed) shows here
+  /// first.
   static void check(const Call& call, size_t result, const at::Tensor& tensor) {
     const auto geometry = record::geometry_of(tensor);
     const bool same = geometry == call.results[result] &&
                       static_cast<int64_t>(tensor.storage().nbytes()) == call.allocated[result];
-    TORCH_CHECK(same, "remat: ", call.op, " made ", tape::to_text(geometry), " when it was recomputed, and ",
-                tape::to_text(call.results[result]), " in the forward pass. Keep its result with a policy, for example "
-                "remat.keep_ops([\"", call.op, "\"]), and please report this.");
+    TORCH_CHECK(same, "remat: ", call.op, " made ", tape::to_text(geometry),
+                " when it was recomputed, and ", tape::to_text(call.results[result]),
+                " in the forward pass. Keep its result with a policy, for example "
+                "remat.keep_ops([\"",
+                call.op, "\"]), and please report this.");
   }
 
   void bind(ValueId value, c10::Storage storage) {
@@ -165,7 +184,8 @@ class Run {
   std::span<const NodeId> nodes_;
   const std::vector<bool>& wanted_;
   const std::function<c10::Storage(ValueId)>& sources_;
-  std::vector<uint32_t> uses_;  ///< by value: nodes of this run that have yet to read it, and one where it is wanted
+  std::vector<uint32_t>
+      uses_;  ///< by value: nodes of this run that have yet to read it, and one where it is wanted
   Storages storages_;
   const record::Recorder::Pause pause_;
   record::AmbientScope ambient_;

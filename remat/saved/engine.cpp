@@ -1,8 +1,8 @@
 #include "remat/saved/engine.h"
 
-#include <torch/csrc/autograd/engine.h>
-
 #include <mutex>
+
+#include <torch/csrc/autograd/engine.h>
 
 #include "remat/saved/handle.h"
 
@@ -13,24 +13,27 @@ namespace {
 using torch::autograd::Engine;
 using torch::autograd::SavedVariableHooks;
 
-/// Autograd asks its engine for the hooks of a tensor that it saves. This one forwards everything to the engine it found,
-/// Python's or the plain one, and answers that question alone. Needs no Python object and no GIL, and torch.func, which
-/// refuses hooks that are pushed, does not see it. The virtual functions are those of one minor version of torch.
+/// Autograd asks its engine for the hooks of a tensor that it saves. This one forwards everything
+/// to the engine it found, Python's or the plain one, and answers that question alone. Needs no
+/// Python object and no GIL, and torch.func, which refuses hooks that are pushed, does not see it.
+/// The virtual functions are those of one minor version of torch.
 class ForwardingEngine final : public Engine {
  public:
   explicit ForwardingEngine(Engine& inner) : inner_(inner) {}
 
   torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
-                                         const torch::autograd::variable_list& inputs, bool keep_graph,
-                                         bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
     return inner_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
 
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
       const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
-      c10::intrusive_ptr<torch::autograd::Node> graph_root, torch::autograd::InputBuffer&& input_buffer) override {
-    return inner_.execute_with_graph_task(graph_task, std::move(graph_root), std::move(input_buffer));
+      c10::intrusive_ptr<torch::autograd::Node> graph_root,
+      torch::autograd::InputBuffer&& input_buffer) override {
+    return inner_.execute_with_graph_task(graph_task, std::move(graph_root),
+                                          std::move(input_buffer));
   }
 
   std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
@@ -38,7 +41,8 @@ class ForwardingEngine final : public Engine {
   }
 
   void thread_on_exception(const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
-                           const c10::intrusive_ptr<torch::autograd::Node>& fn, std::exception& error) override {
+                           const c10::intrusive_ptr<torch::autograd::Node>& fn,
+                           std::exception& error) override {
     inner_.thread_on_exception(graph_task, fn, error);
   }
 
@@ -66,7 +70,8 @@ ForwardingEngine* forwarding = nullptr;
 void install_engine() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // Never destroyed: an engine's destructor stops its threads, and saved tensors may outlive every static.
+    // Never destroyed: an engine's destructor stops its threads, and saved tensors may outlive
+    // every static.
     forwarding = new ForwardingEngine(Engine::get_default_engine());
     torch::autograd::set_default_engine_stub([]() -> Engine& { return *forwarding; });
   });

@@ -9,9 +9,13 @@ namespace remat::saved {
 
 namespace {
 
-int64_t bytes_of(const at::Tensor& tensor) { return tensor.numel() * static_cast<int64_t>(tensor.itemsize()); }
+int64_t bytes_of(const at::Tensor& tensor) {
+  return tensor.numel() * static_cast<int64_t>(tensor.itemsize());
+}
 
-bool counts_versions(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->version_counter().enabled(); }
+bool counts_versions(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().enabled();
+}
 
 }  // namespace
 
@@ -20,14 +24,16 @@ Handle::~Handle() {
     if (auto* recorder = record::Recorder::current()) recorder->withdraw(*this);
   }
   if (!recording_ || where_.saved == tape::kNone) return;
-  // No lock may be waited for here: this runs wherever a graph dies, with Python's lock held or a replay under way.
+  // No lock may be waited for here: this runs wherever a graph dies, with Python's lock held or a
+  // replay under way.
   where_.state->released.store(true, std::memory_order_release);
   if (recording_->source) recording_->source->forget(*recording_, where_.saved);
 }
 
-/// A leaf is kept as itself: sharded training swaps the storage under a parameter, and a saved tensor that needs no
-/// grad comes back as the same object. So is a view of a parameter. Anything else is kept without its graph, which would
-/// be a cycle where the tensor is the operator's own result.
+/// A leaf is kept as itself: sharded training swaps the storage under a parameter, and a saved
+/// tensor that needs no grad comes back as the same object. So is a view of a parameter. Anything
+/// else is kept without its graph, which would be a cycle where the tensor is the operator's own
+/// result.
 void Handle::call_pack_hook(const at::Tensor& tensor) {
   const bool as_itself = tensor.is_leaf() || record::parameter_of(tensor) != nullptr;
   kept_ = as_itself ? tensor : tensor.tensor_data();
@@ -55,13 +61,18 @@ void Handle::settle(record::Location location) {
   }
 }
 
-at::Tensor Handle::call_unpack_hook() { return where_.saved == tape::kNone ? kept() : recomputed(); }
+at::Tensor Handle::call_unpack_hook() {
+  return where_.saved == tape::kNone ? kept() : recomputed();
+}
 
 at::Tensor Handle::kept() const {
   // Autograd checks versions only of tensors without hooks.
   const uint32_t now = counts_versions(kept_) ? kept_._version() : version_;
-  TORCH_CHECK(now == version_, "one of the variables needed for gradient computation has been modified by an inplace operation: [",
-              kept_.toString(), " ", kept_.sizes(), "] is at version ", now, "; expected version ", version_, " instead.");
+  TORCH_CHECK(now == version_,
+              "one of the variables needed for gradient computation has been modified by an "
+              "inplace operation: [",
+              kept_.toString(), " ", kept_.sizes(), "] is at version ", now, "; expected version ",
+              version_, " instead.");
   return kept_;
 }
 
@@ -71,10 +82,15 @@ at::Tensor Handle::recomputed() const {
   if (where_.spot == 0 || record::spot_hash(tensor) == where_.spot) return tensor;
   const std::lock_guard lock(recording_->mutex);
   const auto& value = recording_->tape.value(recording_->tape.saved()[where_.saved].value);
-  const std::string op = value.producer == tape::kNone ? "an operator" : recording_->tape.node(value.producer).call->op;
-  TORCH_CHECK(false, "remat: recomputing ", op, " gave other values than the forward pass saved (", tape::to_text(where_.geometry),
-              "). Something it read was changed without a trace (a write through numpy, `.data` or a custom kernel), or it does not "
-              "repeat itself. Keep its result with a policy, for example remat.keep_ops([\"", op, "\"]), or leave it out of the region.");
+  const std::string op = value.producer == tape::kNone
+                             ? "an operator"
+                             : recording_->tape.node(value.producer).call->op;
+  TORCH_CHECK(false, "remat: recomputing ", op, " gave other values than the forward pass saved (",
+              tape::to_text(where_.geometry),
+              "). Something it read was changed without a trace (a write through numpy, `.data` or "
+              "a custom kernel), or it does not "
+              "repeat itself. Keep its result with a policy, for example remat.keep_ops([\"",
+              op, "\"]), or leave it out of the region.");
 }
 
 }  // namespace remat::saved

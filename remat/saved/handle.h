@@ -4,13 +4,15 @@
 
 #include "remat/record/recorder.h"
 
-/// What autograd holds in place of saved tensors while a region is open, and how it comes to hold that.
+/// What autograd holds in place of saved tensors while a region is open, and how it comes to hold
+/// that.
 namespace remat::saved {
 
 /// Stands for one saved tensor: either keeps it, or asks the tape for it when backward does.
 class Handle final : public torch::autograd::SavedVariableHooks, public record::Packed {
  public:
-  explicit Handle(std::shared_ptr<record::Recording> recording) : recording_(std::move(recording)) {}
+  explicit Handle(std::shared_ptr<record::Recording> recording)
+      : recording_(std::move(recording)) {}
   ~Handle() override;
 
   void call_pack_hook(const at::Tensor& tensor) override;
@@ -23,7 +25,7 @@ class Handle final : public torch::autograd::SavedVariableHooks, public record::
   at::Tensor recomputed() const;
 
   std::shared_ptr<record::Recording> recording_;  ///< null once the tensor is kept
-  at::Tensor kept_;      ///< while packed and not yet settled, and where the tensor is kept
+  at::Tensor kept_;       ///< while packed and not yet settled, and where the tensor is kept
   uint32_t version_ = 0;  ///< the kept tensor's count when it was saved
   bool settled_ = false;
   record::Location where_;

@@ -6,8 +6,8 @@
 
 namespace remat::tape {
 
-/// Element type. `code` is c10::ScalarType's number, `bytes` the size of one element; `name` is a string
-/// with static storage ("float", "long"), for print only.
+/// Element type. `code` is c10::ScalarType's number, `bytes` the size of one element; `name` is a
+/// string with static storage ("float", "long"), for print only.
 struct DType {
   int8_t code = 0;
   uint8_t bytes = 0;
@@ -16,7 +16,8 @@ struct DType {
   friend bool operator==(const DType& a, const DType& b) { return a.code == b.code; }
 };
 
-/// Device of a buffer. `type` is c10::DeviceType's number, `index` is -1 where the type has only one.
+/// Device of a buffer. `type` is c10::DeviceType's number, `index` is -1 where the type has only
+/// one.
 struct Device {
   int8_t type = 0;
   int8_t index = -1;
@@ -30,8 +31,9 @@ struct Geometry {
   Device device;
   bool conjugate = false;
   bool negative = false;
-  int64_t offset = 0;             ///< in elements, from the start of the buffer
-  std::vector<int64_t> extents;  ///< sizes, then strides in elements; twice as long as there are dimensions
+  int64_t offset = 0;  ///< in elements, from the start of the buffer
+  std::vector<int64_t>
+      extents;  ///< sizes, then strides in elements; twice as long as there are dimensions
 
   [[nodiscard]] size_t dimensions() const { return extents.size() / 2; }
   [[nodiscard]] const int64_t* sizes() const { return extents.data(); }

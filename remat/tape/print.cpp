@@ -1,7 +1,8 @@
 #include "remat/tape/print.h"
 
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <nlohmann/json.hpp>
 
 namespace remat::tape {
 
@@ -23,13 +24,15 @@ std::string line_of(const Tape& tape, NodeId id) {
   const auto results = tape.results(id);
   const char* separator = "";
   for (size_t i = 0; i < written.size(); ++i, separator = ", ") {
-    line << separator << name_of(written[i]) << " <- " << name_of(tape.reads(id)[call.writes[i].read]);
+    line << separator << name_of(written[i]) << " <- "
+         << name_of(tape.reads(id)[call.writes[i].read]);
   }
   for (const ValueId value : results) line << std::exchange(separator, ", ") << name_of(value);
   line << " = " << call.op << "(";
   separator = "";
   for (size_t i = 0; i < call.reads.size(); ++i) {
-    line << std::exchange(separator, ", ") << name_of(tape.reads(id)[i]) << ": " << to_text(call.reads[i]);
+    line << std::exchange(separator, ", ") << name_of(tape.reads(id)[i]) << ": "
+         << to_text(call.reads[i]);
   }
   if (!call.arguments.empty()) line << separator << call.arguments;
   line << ")";
@@ -59,7 +62,8 @@ nlohmann::json to_json(const Geometry& geometry) {
 
 nlohmann::json ids_of(std::span<const ValueId> values) {
   auto list = nlohmann::json::array();
-  for (const ValueId value : values) list.push_back(value == kNone ? nlohmann::json() : nlohmann::json(value));
+  for (const ValueId value : values)
+    list.push_back(value == kNone ? nlohmann::json() : nlohmann::json(value));
   return list;
 }
 
@@ -73,7 +77,8 @@ nlohmann::json to_json(const Tape& tape, NodeId id) {
                          {"writes", ids_of(tape.writes(id))},
                          {"results", ids_of(tape.results(id))}};
   for (const Geometry& geometry : call.reads) node["read_geometry"].push_back(to_json(geometry));
-  for (const Geometry& geometry : call.results) node["result_geometry"].push_back(to_json(geometry));
+  for (const Geometry& geometry : call.results)
+    node["result_geometry"].push_back(to_json(geometry));
   return node;
 }
 
@@ -91,7 +96,8 @@ std::string to_text(const Tape& tape) {
     text << indent << "  " << line_of(tape, id) << "\n";
   }
   for (const Saved& saved : tape.saved()) {
-    text << "saved " << name_of(saved.value) << "  " << saved.bytes << " B  region " << saved.region << "\n";
+    text << "saved " << name_of(saved.value) << "  " << saved.bytes << " B  region " << saved.region
+         << "\n";
   }
   return text.str();
 }
@@ -101,8 +107,8 @@ std::string to_dot(const Tape& tape) {
   dot << "digraph tape {\n  node [shape=box, fontname=\"monospace\"];\n";
   for (NodeId id = 0; id < tape.nodes(); ++id) {
     const Node& node = tape.node(id);
-    dot << "  subgraph cluster_" << node.region << " { label=\"region " << node.region << "\"; n" << id << " [label=\""
-        << escaped(node.call->op) << "\"]; }\n";
+    dot << "  subgraph cluster_" << node.region << " { label=\"region " << node.region << "\"; n"
+        << id << " [label=\"" << escaped(node.call->op) << "\"]; }\n";
   }
   for (NodeId id = 0; id < tape.nodes(); ++id) {
     for (const ValueId value : tape.reads(id)) {
@@ -111,8 +117,9 @@ std::string to_dot(const Tape& tape) {
       if (producer == kNone) {
         dot << "  v" << value << " [shape=ellipse, label=\"" << name_of(value) << "\"];\n";
       }
-      dot << "  " << (producer == kNone ? "v" + std::to_string(value) : "n" + std::to_string(producer)) << " -> n" << id
-          << " [label=\"" << name_of(value) << "\"];\n";
+      dot << "  "
+          << (producer == kNone ? "v" + std::to_string(value) : "n" + std::to_string(producer))
+          << " -> n" << id << " [label=\"" << name_of(value) << "\"];\n";
     }
   }
   dot << "}\n";
@@ -134,10 +141,12 @@ std::string to_json(const Tape& tape) {
                               {"source", value.producer == kNone}});
   }
   for (const Saved& saved : tape.saved()) {
-    json["saved"].push_back({{"value", saved.value}, {"bytes", saved.bytes}, {"region", saved.region}});
+    json["saved"].push_back(
+        {{"value", saved.value}, {"bytes", saved.bytes}, {"region", saved.region}});
   }
   for (RegionId id = 0; id < tape.regions(); ++id) {
-    json["regions"].push_back(tape.parent(id) == kNone ? nlohmann::json() : nlohmann::json(tape.parent(id)));
+    json["regions"].push_back(tape.parent(id) == kNone ? nlohmann::json()
+                                                       : nlohmann::json(tape.parent(id)));
   }
   return json.dump(1);
 }

@@ -3,12 +3,16 @@
 namespace remat::tape {
 
 // Note [What a replay holds]
-// A replay runs the slice of one saved tensor. Others will be asked for soon, and running their nodes again would
-// cost time; holding everything would cost the memory that recomputation is there to save. The rule:
-//  1. Inside the region that asked, and directly in the regions around it, every value that a pending saved tensor
+// A replay runs the slice of one saved tensor. Others will be asked for soon, and running their
+// nodes again would cost time; holding everything would cost the memory that recomputation is there
+// to save. The rule:
+//  1. Inside the region that asked, and directly in the regions around it, every value that a
+//  pending saved tensor
 //     is, or that its own slice still has to read, is held: there each node runs at most once.
-//  2. Of a sibling region only the boundary is held, the values that cross from another region into it. Its inside
-//     is recomputed when its own saved tensors are asked for. With nested regions this gives O(log n) memory.
+//  2. Of a sibling region only the boundary is held, the values that cross from another region into
+//  it. Its inside
+//     is recomputed when its own saved tensors are asked for. With nested regions this gives O(log
+//     n) memory.
 
 namespace {
 
@@ -32,7 +36,8 @@ std::vector<NodeId> mark(const Tape& tape, std::span<const ValueId> wanted, cons
 
 /// Flags the values among `made` that the marked nodes read, where `crosses` admits the pair.
 template <typename Admits>
-void flag_reads(const Tape& tape, std::span<const NodeId> readers, const Admits& admits, std::vector<bool>& flags) {
+void flag_reads(const Tape& tape, std::span<const NodeId> readers, const Admits& admits,
+                std::vector<bool>& flags) {
   for (const NodeId reader : readers) {
     for (const ValueId value : tape.reads(reader)) {
       if (value != kNone && admits(reader, value)) flags[value] = true;
@@ -42,7 +47,8 @@ void flag_reads(const Tape& tape, std::span<const NodeId> readers, const Admits&
 
 }  // namespace
 
-std::vector<NodeId> slice(const Tape& tape, std::span<const ValueId> wanted, const AtHand& at_hand) {
+std::vector<NodeId> slice(const Tape& tape, std::span<const ValueId> wanted,
+                          const AtHand& at_hand) {
   std::vector<bool> marked(tape.nodes(), false);
   const auto found = mark(tape, wanted, at_hand, marked);
   std::vector<NodeId> ordered;
@@ -70,7 +76,8 @@ std::vector<bool> held_after(const Tape& tape, std::span<const NodeId> run, Regi
 
   std::vector<bool> marked(tape.nodes(), false);
   const auto near_nodes = mark(tape, near, at_hand, marked);
-  flag_reads(tape, near_nodes, [&](NodeId reader, ValueId) { return !runs[reader]; }, held);
+  flag_reads(
+      tape, near_nodes, [&](NodeId reader, ValueId) { return !runs[reader]; }, held);
   if (far.empty()) return held;
 
   const auto made_in = [&](ValueId value) {
@@ -90,7 +97,8 @@ std::vector<bool> held_after(const Tape& tape, std::span<const NodeId> run, Regi
   for (const SavedId id : pending) {
     const Saved& saved = tape.saved()[id];
     const RegionId made = made_in(saved.value);
-    if (made != kNone && made != saved.region && tape.encloses(tape.common(made, saved.region), asked)) {
+    if (made != kNone && made != saved.region &&
+        tape.encloses(tape.common(made, saved.region), asked)) {
       held[saved.value] = true;
     }
   }

@@ -1,6 +1,7 @@
 #include "remat/tape/tape.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace remat::tape {
 
@@ -10,23 +11,24 @@ RegionId Tape::open_region(RegionId parent) {
 }
 
 BufferId Tape::add_buffer(int64_t bytes) {
-  buffers_.push_back({.bytes = bytes});
-  return static_cast<BufferId>(buffers_.size() - 1);
+  buffer_bytes_.push_back(bytes);
+  buffer_writes_.push_back(0);
+  return static_cast<BufferId>(buffer_bytes_.size() - 1);
 }
 
 ValueId Tape::add_source(BufferId buffer) {
-  values_.push_back({.buffer = buffer, .version = buffers_[buffer].writes});
+  values_.push_back({.buffer = buffer, .version = buffer_writes_[buffer]});
   return static_cast<ValueId>(values_.size() - 1);
 }
 
-NodeId Tape::add_node(std::shared_ptr<const Call> call, RegionId region, DrawId draw, std::span<const ValueId> reads,
-                      std::span<const BufferId> buffers) {
+NodeId Tape::add_node(std::shared_ptr<const Call> call, RegionId region, DrawId draw,
+                      std::span<const ValueId> reads, std::span<const BufferId> buffers) {
   const auto id = static_cast<NodeId>(nodes_.size());
   const size_t writes = call->writes.size();
   nodes_.push_back({std::move(call), static_cast<uint32_t>(operands_.size()), region, draw});
   operands_.insert(operands_.end(), reads.begin(), reads.end());
   for (size_t i = 0; i < buffers.size(); ++i) {
-    const uint32_t version = i < writes ? ++buffers_[buffers[i]].writes : 0;
+    const uint32_t version = i < writes ? ++buffer_writes_[buffers[i]] : 0;
     operands_.push_back(static_cast<ValueId>(values_.size()));
     values_.push_back({.buffer = buffers[i], .producer = id, .version = version});
   }
@@ -39,28 +41,39 @@ SavedId Tape::add_saved(ValueId value, RegionId region, int64_t bytes) {
 }
 
 void Tape::cut(RegionId region, size_t segments) {
+  if (nodes_.empty()) return;
+  const auto made_by = [&](NodeId id) {
+    const auto& allocated = nodes_[id].call->allocated;
+    return nodes_[id].region == region
+               ? std::accumulate(allocated.begin(), allocated.end(), int64_t{0})
+               : 0;
+  };
+  const auto count = static_cast<int64_t>(segments);
   int64_t total = 0;
-  for (NodeId id = 0; id < nodes_.size(); ++id) {
-    for (const int64_t bytes : nodes_[id].call->allocated) total += nodes_[id].region == region ? bytes : 0;
-  }
-  std::vector<RegionId> segment_after(nodes_.size() + 1, region);  // by number of nodes before
+  for (NodeId id = 0; id < nodes_.size(); ++id) total += made_by(id);
+
+  std::vector<RegionId> segment_of(nodes_.size(), region);
+  RegionId segment = open_region(region);
   int64_t made = 0;
   int64_t cuts = 0;
-  RegionId segment = open_region(region);
+  bool empty = true;
   for (NodeId id = 0; id < nodes_.size(); ++id) {
-    segment_after[id] = segment;
-    if (nodes_[id].region != region) continue;
-    nodes_[id].region = segment;
-    for (const int64_t bytes : nodes_[id].call->allocated) made += bytes;
-    // The tensors that a node saves lie with it: a segment ends before the next node, not behind this one.
-    segment_after[id + 1] = segment;
-    if (made * static_cast<int64_t>(segments) >= total * (cuts + 1) && id + 1 < nodes_.size()) {
-      cuts = made * static_cast<int64_t>(segments) / std::max<int64_t>(total, 1);
-      segment = open_region(region);
+    if (nodes_[id].region == region) {
+      // Before the node or behind it, whichever is nearer to where the segment should end.
+      const bool full = (2 * made + made_by(id)) * count >= 2 * total * (cuts + 1);
+      if (full && !empty && cuts + 1 < count) {
+        segment = open_region(region);
+        cuts = std::max(cuts + 1, made * count / std::max<int64_t>(total, 1));
+      }
+      made += made_by(id);
+      nodes_[id].region = segment;
+      empty = false;
     }
+    segment_of[id] = segment;
   }
   for (Saved& saved : saved_) {
-    if (saved.region == region) saved.region = segment_after[saved.after == 0 ? 0 : saved.after - 1];
+    // It lies with the node that saved it, the last before.
+    if (saved.region == region) saved.region = segment_of[saved.after == 0 ? 0 : saved.after - 1];
   }
 }
 
@@ -70,7 +83,8 @@ size_t Tape::operands_of(const Node& node) const {
 
 void Tape::drop_nodes(const std::vector<bool>& needed, std::vector<NodeId>& renumbered) {
   for (Saved& saved : saved_) {
-    saved.after = static_cast<NodeId>(std::count(needed.begin(), needed.begin() + saved.after, true));
+    saved.after =
+        static_cast<NodeId>(std::count(needed.begin(), needed.begin() + saved.after, true));
   }
   NodeId next = 0;
   uint32_t next_operand = 0;
@@ -88,9 +102,10 @@ void Tape::drop_nodes(const std::vector<bool>& needed, std::vector<NodeId>& renu
   operands_.resize(next_operand);
 }
 
-Tape::Renumbering Tape::drop_values(const std::vector<bool>& needed, const std::vector<NodeId>& nodes) {
+Tape::Renumbering Tape::drop_values(const std::vector<bool>& needed,
+                                    const std::vector<NodeId>& nodes) {
   Renumbering renumbered{std::vector<ValueId>(values_.size(), kNone),
-                         std::vector<BufferId>(buffers_.size(), kNone)};
+                         std::vector<BufferId>(buffer_bytes_.size(), kNone)};
   ValueId next = 0;
   for (ValueId id = 0; id < values_.size(); ++id) {
     if (!needed[id]) continue;
@@ -102,21 +117,26 @@ Tape::Renumbering Tape::drop_values(const std::vector<bool>& needed, const std::
   }
   values_.resize(next);
   BufferId next_buffer = 0;
-  for (BufferId id = 0; id < buffers_.size(); ++id) {
+  for (BufferId id = 0; id < buffer_bytes_.size(); ++id) {
     if (renumbered.buffers[id] == kNone) continue;
     renumbered.buffers[id] = next_buffer;
-    buffers_[next_buffer++] = buffers_[id];
+    buffer_writes_[next_buffer] = buffer_writes_[id];
+    buffer_bytes_[next_buffer++] = buffer_bytes_[id];
   }
-  buffers_.resize(next_buffer);
+  buffer_bytes_.resize(next_buffer);
+  buffer_writes_.resize(next_buffer);
   for (Value& value : values_) value.buffer = renumbered.buffers[value.buffer];
   return renumbered;
 }
 
-Tape::Renumbering Tape::prune(const std::vector<bool>& needed_nodes, const std::vector<bool>& needed_values) {
+Tape::Renumbering Tape::prune(const std::vector<bool>& needed_nodes,
+                              const std::vector<bool>& needed_values) {
   std::vector<NodeId> nodes(nodes_.size(), kNone);
   drop_nodes(needed_nodes, nodes);
   auto renumbered = drop_values(needed_values, nodes);
-  const auto renumber = [&](ValueId& value) { value = value == kNone ? kNone : renumbered.values[value]; };
+  const auto renumber = [&](ValueId& value) {
+    value = value == kNone ? kNone : renumbered.values[value];
+  };
   for (ValueId& value : operands_) renumber(value);
   for (Saved& saved : saved_) renumber(saved.value);
   return renumbered;
@@ -135,7 +155,8 @@ std::span<const ValueId> Tape::reads(NodeId id) const {
 
 std::span<const ValueId> Tape::writes(NodeId id) const {
   const Node& node = nodes_[id];
-  return {operands_.data() + node.first_operand + node.call->reads.size(), node.call->writes.size()};
+  return {operands_.data() + node.first_operand + node.call->reads.size(),
+          node.call->writes.size()};
 }
 
 std::span<const ValueId> Tape::results(NodeId id) const {
@@ -154,9 +175,11 @@ RegionId Tape::common(RegionId a, RegionId b) const {
 }
 
 int64_t Tape::own_bytes() const {
-  return static_cast<int64_t>(nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(ValueId) +
-                              values_.capacity() * sizeof(Value) + buffers_.capacity() * sizeof(Buffer) +
-                              parents_.capacity() * sizeof(RegionId) + saved_.capacity() * sizeof(Saved));
+  return static_cast<int64_t>(
+      nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(ValueId) +
+      values_.capacity() * sizeof(Value) + buffer_bytes_.capacity() * sizeof(int64_t) +
+      buffer_writes_.capacity() * sizeof(uint32_t) + parents_.capacity() * sizeof(RegionId) +
+      saved_.capacity() * sizeof(Saved));
 }
 
 }  // namespace remat::tape

@@ -9,7 +9,8 @@
 
 namespace remat::tape {
 
-/// One executed operator. Its operands lie in the tape: reads, then the values its writes make, then results.
+/// One executed operator. Its operands lie in the tape: reads, then the values its writes make,
+/// then results.
 struct Node {
   std::shared_ptr<const Call> call;
   uint32_t first_operand = 0;
@@ -17,12 +18,14 @@ struct Node {
   DrawId draw = kNone;  ///< state of the generator before the call; kNone: draws nothing
 };
 
-/// The content of a buffer between two writes. Views are geometry on a value, never values of their own.
+/// The content of a buffer between two writes. Views are geometry on a value, never values of their
+/// own.
 struct Value {
   BufferId buffer = kNone;
-  NodeId producer = kNone;  ///< kNone: made outside the tape or by something the recorder did not see
-  uint32_t version = 0;     ///< number of recorded writes to the buffer before it
-  bool defined = true;      ///< false: some bytes were never written by a recorded operator
+  NodeId producer =
+      kNone;             ///< kNone: made outside the tape or by something the recorder did not see
+  uint32_t version = 0;  ///< number of recorded writes to the buffer before it
+  bool defined = true;   ///< false: some bytes were never written by a recorded operator
 };
 
 /// One saved tensor of autograd that is recomputed when it is asked for.
@@ -37,7 +40,8 @@ struct Saved {
 ///
 /// Invariants:
 ///  1. A node's reads are values that existed before it: producers precede consumers in node order.
-///  2. Every value has at most one producer, and a value that a write made has the same buffer as the value it
+///  2. Every value has at most one producer, and a value that a write made has the same buffer as
+///  the value it
 ///     replaced.
 ///  3. A region's parent has a smaller id than the region.
 class Tape {
@@ -47,13 +51,14 @@ class Tape {
   BufferId add_buffer(int64_t bytes);
   /// A value that no node made: what the region was given, or what the recorder cannot explain.
   ValueId add_source(BufferId buffer);
-  /// Appends a node. `reads` has one value for each of `call->reads`; kNone stands for an argument whose content does not
-  /// matter (overwritten, or scratch). Values for writes and results are made here, in `buffers` given in the
-  /// order writes, results.
-  NodeId add_node(std::shared_ptr<const Call> call, RegionId region, DrawId draw, std::span<const ValueId> reads,
-                  std::span<const BufferId> buffers);
+  /// Appends a node. `reads` has one value for each of `call->reads`; kNone stands for an argument
+  /// whose content does not matter (overwritten, or scratch). Values for writes and results are
+  /// made here, in `buffers` given in the order writes, results.
+  NodeId add_node(std::shared_ptr<const Call> call, RegionId region, DrawId draw,
+                  std::span<const ValueId> reads, std::span<const BufferId> buffers);
   SavedId add_saved(ValueId value, RegionId region, int64_t bytes);
-  /// Cuts what lies directly in `region` into at most `segments` regions inside it, of about equal bytes made.
+  /// Cuts what lies directly in `region` into at most `segments` regions inside it, of about equal
+  /// bytes made.
   void cut(RegionId region, size_t segments);
   /// From here on the value comes from outside: no node makes it.
   void make_source(ValueId value) { values_[value].producer = kNone; }
@@ -64,21 +69,22 @@ class Tape {
     std::vector<ValueId> values;
     std::vector<BufferId> buffers;
   };
-  /// Drops the nodes and values that are not needed, and buffers without a needed value. REQUIRES: the operands of
-  /// needed nodes are needed. Ids of regions and saved tensors stay; those of nodes, values and buffers change.
+  /// Drops the nodes and values that are not needed, and buffers without a needed value. REQUIRES:
+  /// the operands of needed nodes are needed. Ids of regions and saved tensors stay; those of
+  /// nodes, values and buffers change.
   Renumbering prune(const std::vector<bool>& needed_nodes, const std::vector<bool>& needed_values);
 
   void renumber_draws(std::span<const DrawId> draws);
 
   [[nodiscard]] size_t nodes() const { return nodes_.size(); }
   [[nodiscard]] size_t values() const { return values_.size(); }
-  [[nodiscard]] size_t buffers() const { return buffers_.size(); }
+  [[nodiscard]] size_t buffers() const { return buffer_bytes_.size(); }
   [[nodiscard]] size_t regions() const { return parents_.size(); }
   [[nodiscard]] const std::vector<Saved>& saved() const { return saved_; }
 
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
   [[nodiscard]] const Value& value(ValueId id) const { return values_[id]; }
-  [[nodiscard]] int64_t buffer_bytes(BufferId id) const { return buffers_[id].bytes; }
+  [[nodiscard]] int64_t buffer_bytes(BufferId id) const { return buffer_bytes_[id]; }
   [[nodiscard]] RegionId parent(RegionId id) const { return parents_[id]; }
 
   [[nodiscard]] std::span<const ValueId> reads(NodeId id) const;
@@ -94,11 +100,6 @@ class Tape {
   [[nodiscard]] int64_t own_bytes() const;
 
  private:
-  struct Buffer {
-    int64_t bytes = 0;
-    uint32_t writes = 0;  ///< recorded so far
-  };
-
   [[nodiscard]] size_t operands_of(const Node& node) const;
   void drop_nodes(const std::vector<bool>& needed, std::vector<NodeId>& renumbered);
   Renumbering drop_values(const std::vector<bool>& needed, const std::vector<NodeId>& nodes);
@@ -106,7 +107,8 @@ class Tape {
   std::vector<Node> nodes_;
   std::vector<ValueId> operands_;
   std::vector<Value> values_;
-  std::vector<Buffer> buffers_;
+  std::vector<int64_t> buffer_bytes_;
+  std::vector<uint32_t> buffer_writes_;  ///< recorded so far
   std::vector<RegionId> parents_ = {kNone};
   std::vector<Saved> saved_;
 };

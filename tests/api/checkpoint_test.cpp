@@ -102,7 +102,7 @@ TEST(CheckpointTest, AnExceptionPassesAndLeavesNothingOpen) {
 TEST(CheckpointTest, AnExceptionInANestedOneLeavesTheOuterOneOpen) {
   expect_replayed_as_plain(
       [](const Tensors& in) {
-        const auto y = in[0].exp();
+        auto y = in[0].exp();
         try {
           checkpoint([&]() -> at::Tensor {
             const auto z = y.exp();

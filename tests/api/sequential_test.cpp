@@ -13,7 +13,10 @@ namespace {
 
 at::Tensor layer(const at::Tensor& x) { return x.sin().exp(); }
 
-std::vector<Layer> layers(size_t n) { return std::vector<Layer>(n, layer); }
+std::vector<Layer> layers(size_t n) {
+  std::vector<Layer> all(n, layer);
+  return all;
+}
 
 /// How many layers each region gets.
 std::vector<size_t> lengths(size_t n, std::optional<size_t> segments = std::nullopt) {
@@ -79,8 +82,9 @@ TEST(SequentialTest, ThePeakGrowsWithTheRoot) {
   // The slope of log peak over log n at 4, 16, 64, 256, by least squares.
   double slope = 0;
   const std::vector<double> weights = {-3, -1, 1, 3};
-  for (size_t i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; ++i) {
     slope += weights[i] * std::log(peak_of(4ULL << (2 * i))) / (20 * std::log(2));
+  }
   EXPECT_LE(slope, 0.55);
   EXPECT_GE(slope, 0.3);  // less would not be measuring activations
 }

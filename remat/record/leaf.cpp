@@ -1,0 +1,346 @@
+#include <algorithm>
+#include <string_view>
+
+#include "remat/record/arguments.h"
+#include "remat/record/recorder.h"
+#include "remat/record/spot.h"
+
+// One operator, from before it runs to the node that is made of it.
+
+namespace remat::record {
+
+using tape::BufferId;
+using tape::kNone;
+using tape::NodeId;
+using tape::ValueId;
+
+namespace {
+
+/// Sources up to this size are copied when first read, so that a staging buffer may be refilled
+/// before backward, as it may in plain training.
+constexpr size_t kSmallSource = 64 * 1024;
+
+}  // namespace
+
+// ---- Before an operator runs
+// ---------------------------------------------------------------------------------------
+
+void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
+  const Pause pause;
+  const std::lock_guard lock(recording_->mutex);
+  const Operator& op = *op_;
+  const bool trains = op.training == -2 ||
+                      (op.training >= 0 && arguments[static_cast<size_t>(op.training)].toBool());
+  call_.start(op);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto on_tensor = [&](const at::Tensor& tensor) {
+      return read_argument(op.arguments[i], trains, tensor);
+    };
+    // One argument that cannot be recorded is enough to keep the results, but the others may still
+    // be written.
+    if (!call_.add(arguments[i], on_tensor)) recordable_ = false;
+  }
+  if (op.unordered_on_cuda && device_of(arguments) == c10::kCUDA) {
+    recordable_ = recordable_ && at::globalContext().deterministicAlgorithms();
+  }
+  if (op.seeded && recordable_) {
+    bool readable = true;
+    draw_ = observe_draw(arguments, readable);
+    recordable_ = recordable_ && readable;
+  }
+  for (const Written& written : written_) protect(written);
+}
+
+bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
+                             const at::Tensor& tensor) {
+  if (kind_of(tensor) != Kind::plain) return false;
+  const BufferId buffer = memories_.see(tensor);
+  const bool writes = argument.written || (argument.statistic && trains);
+  const bool statistic = argument.statistic && trains;
+  Memory& memory = recording_->memories[buffer];
+  // What was never wholly written is read as it is, whoever filled it.
+  if (!writes && !recording_->tape.value(memory.current).defined) memories_.lose(buffer);
+  const ValueId value = recording_->memories[buffer].current;
+  const bool source = recording_->tape.value(value).producer == kNone && !statistic;
+  reads_.push_back({buffer, value, source ? tensor : at::Tensor(), version_of(tensor)});
+  if (writes) {
+    const bool changes = argument.written && !argument.overwritten && c10::GradMode::is_enabled();
+    written_.push_back({tensor, static_cast<uint32_t>(reads_.size() - 1), argument.overwritten,
+                        statistic, changes ? spot_hash(tensor) : 0});
+  }
+  return true;
+}
+
+/// A write is about to change a buffer. Where an earlier node, or the operator itself through
+/// another argument, reads what it holds and that came from outside, a replay needs it as it is
+/// now.
+void Recorder::protect(const Written& written) {
+  const Read& read = reads_[written.read];
+  const auto reads_it = [&](const Read& other) {
+    return &other != &read && other.value == read.value;
+  };
+  if (read.source.defined() && std::any_of(reads_.begin(), reads_.end(), reads_it))
+    hold_source(read);
+  Held* held = recording_->find_held(read.value);
+  if (held == nullptr || held->why == Held::Why::copy) return;
+  if (held->why == Held::Why::policy && recording_->tape.value(read.value).producer != kNone) {
+    recording_->held[read.value].reset();  // its node can run again
+    return;
+  }
+  if (held->why == Held::Why::source && keep_readers(read.value)) return;
+  held->storage = copy_of(written.tensor.storage());
+  held->parameter.reset();
+  held->seen.reset();
+  held->why = Held::Why::copy;
+}
+
+/// Instead of a copy of a source, keeps what nodes computed from it, if that is alive and smaller:
+/// attention over a cache makes less than the cache.
+bool Recorder::keep_readers(ValueId source) {
+  auto& tape = recording_->tape;
+  int64_t bytes = 0;
+  std::vector<std::pair<ValueId, c10::Storage>> results;
+  for (NodeId id = 0; id < tape.nodes(); ++id) {
+    const auto reads = tape.reads(id);
+    if (std::find(reads.begin(), reads.end(), source) == reads.end()) continue;
+    if (!tape.writes(id).empty()) return false;
+    for (const ValueId result : tape.results(id)) {
+      auto storage = recording_->original(result);
+      bytes += tape.buffer_bytes(tape.value(result).buffer);
+      if (!storage || bytes >= tape.buffer_bytes(tape.value(source).buffer)) return false;
+      results.emplace_back(result, std::move(*storage));
+    }
+  }
+  for (auto& [result, storage] : results) {
+    Held kept;
+    kept.storage = std::move(storage);
+    recording_->hold(result, std::move(kept));
+    tape.make_source(result);
+  }
+  recording_->held[source].reset();
+  return true;
+}
+
+tape::DrawId Recorder::observe_draw(at::ArrayRef<c10::IValue> arguments, bool& readable) {
+  at::Generator generator;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (op_->arguments[i].generator && arguments[i].isGenerator())
+      generator = arguments[i].toGenerator();
+  }
+  if (!generator.defined())
+    generator = at::globalContext().defaultGenerator(c10::Device(device_of(arguments)));
+  auto& draws = recording_->draws;
+  const Draw* last = last_draw_ == kNone ? nullptr : &draws[last_draw_];
+  auto draw = observe(std::move(generator), last);
+  readable = draw.has_value();
+  if (!readable) return kNone;
+  if (last == nullptr || !draw->state.is_same(last->state)) {
+    draws.push_back(std::move(*draw));
+    last_draw_ = static_cast<tape::DrawId>(draws.size() - 1);
+  }
+  return last_draw_;
+}
+
+void Recorder::begin_opaque(at::ArrayRef<c10::IValue> arguments) {
+  const Pause pause;
+  const std::lock_guard lock(recording_->mutex);
+  for_each_tensor(arguments, [&](const at::Tensor& tensor) {
+    if (kind_of(tensor) != Kind::plain || !memories_.knows(tensor)) return;
+    memories_.see(tensor);
+    compared_.push_back({tensor, spot_hash(tensor)});
+  });
+}
+
+// ---- After an operator ran
+// -----------------------------------------------------------------------------------------
+
+void Recorder::end_recorded(const at::RecordFunction& event) {
+  const Pause pause;
+  const std::lock_guard lock(recording_->mutex);
+  const auto& outputs = event.outputs();
+  const bool threw = op_->returns > 0 ? outputs.empty() : std::uncaught_exceptions() > exceptions_;
+  if (threw || op_->resizes) {
+    forget_writes();
+    return;
+  }
+  bool all_plain = true;
+  const auto fresh = fresh_results(outputs, all_plain);
+  if (fresh.empty() && written_.empty()) return;
+  if (op_->undefined) {
+    adopt_undefined(fresh);
+    return;
+  }
+  if (recordable_ && all_plain && can_replay()) {
+    add_node(fresh);
+  } else {
+    forget_writes();
+  }
+}
+
+std::vector<at::Tensor> Recorder::fresh_results(const std::vector<c10::IValue>& outputs,
+                                                bool& all_plain) const {
+  std::vector<at::Tensor> fresh;
+  at::ArrayRef<c10::IValue> results(outputs);
+  if (results.size() > op_->returns) results = last(results, op_->returns);
+  for_each_tensor(results, [&](const at::Tensor& tensor) {
+    if (kind_of(tensor) != Kind::plain) {
+      all_plain = false;
+    } else if (!memories_.knows(tensor)) {
+      const auto shares = [&](const at::Tensor& other) {
+        return other.storage().is_alias_of(tensor.storage());
+      };
+      if (std::none_of(fresh.begin(), fresh.end(), shares)) fresh.push_back(tensor);
+    }
+  });
+  return fresh;
+}
+
+/// True iff every write can be repeated from values of the tape. What was made outside is never
+/// written again by a replay, and of parameters no write is recorded.
+bool Recorder::can_replay() const {
+  return std::all_of(written_.begin(), written_.end(), [&](const Written& written) {
+    if (written.statistic) return true;
+    const Read& read = reads_[written.read];
+    const auto& value = recording_->tape.value(read.value);
+    if (recording_->memories[read.buffer].is_parameter()) return false;
+    if (written.overwritten && covers_storage(written.tensor)) return true;
+    return value.producer != kNone && value.defined;
+  });
+}
+
+/// empty() makes a buffer, not a value: until all of it is written it holds whatever somebody puts
+/// there.
+void Recorder::adopt_undefined(const std::vector<at::Tensor>& fresh) {
+  for (const at::Tensor& result : fresh) {
+    const BufferId buffer = memories_.adopt(result);
+    memories_.lose(buffer);
+    if (result.storage().nbytes() != 0)
+      recording_->tape.set_undefined(recording_->memories[buffer].current);
+  }
+}
+
+void Recorder::add_node(const std::vector<at::Tensor>& fresh) {
+  std::vector<ValueId> reads;
+  reads.reserve(reads_.size());
+  for (const Read& read : reads_) reads.push_back(read.value);
+  std::vector<BufferId> buffers;
+  for (const Written& written : written_) {
+    const bool overwrites = written.overwritten && covers_storage(written.tensor);
+    if (overwrites || written.statistic) reads[written.read] = kNone;
+    if (written.statistic) continue;
+    call_.add_write({written.read, overwrites});
+    buffers.push_back(reads_[written.read].buffer);
+  }
+  for (const at::Tensor& result : fresh) {
+    call_.add_result(result);
+    buffers.push_back(memories_.adopt(result));
+  }
+  const NodeId node =
+      recording_->tape.add_node(call_.finish(), regions_.back().id, draw_, reads, buffers);
+  counters().ops_recorded.fetch_add(1, std::memory_order_relaxed);
+  hold_sources(node);
+  settle_written(node);
+  settle_results(node, fresh);
+  apply_policy(node);
+}
+
+void Recorder::hold_sources(NodeId node) {
+  const auto reads = recording_->tape.reads(node);
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i] != kNone && reads_[i].source.defined()) hold_source(reads_[i]);
+  }
+}
+
+void Recorder::hold_source(const Read& read) {
+  if (recording_->find_held(read.value) != nullptr) return;
+  Held held;
+  const Memory& memory = recording_->memories[read.buffer];
+  const auto& storage = read.source.storage();
+  if (memory.is_parameter()) {
+    const auto parameter = memory.parameter.lock();
+    held.parameter = at::Tensor(parameter);
+  } else if (storage.nbytes() <= kSmallSource && storage.device_type() == c10::kCPU) {
+    held.why = Held::Why::copy;
+    held.storage = copy_of(storage);
+  } else {
+    held.storage = storage;
+    const uint64_t hash = spot_hash(read.source);
+    if (hash != 0)
+      held.seen = std::make_unique<Memory::Birth>(
+          Memory::Birth{read.value, geometry_of(read.source), hash});
+  }
+  held_bytes_ += held.storage ? held.storage.nbytes() : 0;
+  recording_->hold(read.value, std::move(held));
+}
+
+void Recorder::settle_written(NodeId node) {
+  const auto values = recording_->tape.writes(node);
+  size_t next = 0;
+  for (const Written& written : written_) {
+    const BufferId buffer = reads_[written.read].buffer;
+    if (written.statistic) {
+      memories_.lose(buffer);
+      memories_.refresh(buffer);
+    } else {
+      memories_.settle(buffer, values[next++]);
+    }
+  }
+}
+
+void Recorder::settle_results(NodeId node, const std::vector<at::Tensor>& fresh) {
+  const auto results = recording_->tape.results(node);
+  for (size_t i = 0; i < results.size(); ++i) {
+    Memory& memory = recording_->memories[recording_->tape.value(results[i]).buffer];
+    memory.current = results[i];
+    if (op_->factory) {
+      memory.birth = std::make_unique<Memory::Birth>(
+          Memory::Birth{results[i], geometry_of(fresh[i]), spot_hash(fresh[i])});
+    }
+  }
+}
+
+void Recorder::apply_policy(NodeId node) {
+  const tape::Call& call = *recording_->tape.node(node).call;
+  // A cast of a parameter lives in autocast's cache anyway, and the parameter may be updated before
+  // backward.
+  const bool casts_parameter = op_->base == std::string_view("aten::_to_copy") && !reads_.empty() &&
+                               recording_->memories[reads_[0].buffer].is_parameter();
+  const auto consider = [&](ValueId value) {
+    const BufferId buffer = recording_->tape.value(value).buffer;
+    const policy::Facts facts{call.op, recording_->tape.buffer_bytes(buffer)};
+    if (!casts_parameter && regions_.back().policy(facts) == policy::Decision::recompute) return;
+    auto storage = recording_->memories[buffer].storage.lock();
+    if (!storage) return;
+    Held held;
+    held.why = Held::Why::policy;
+    held.storage = c10::Storage(std::move(storage));
+    recording_->hold(value, std::move(held));
+  };
+  for (const ValueId value : recording_->tape.writes(node)) consider(value);
+  for (const ValueId value : recording_->tape.results(node)) consider(value);
+}
+
+/// The call made no node: what it wrote holds something the tape cannot make again.
+void Recorder::forget_writes() {
+  for (const Written& written : written_) {
+    const Read& read = reads_[written.read];
+    const bool still_undefined = !recording_->tape.value(read.value).defined;
+    if (!still_undefined) memories_.lose(read.buffer);
+    memories_.refresh(read.buffer);
+  }
+}
+
+void Recorder::end_opaque() {
+  const Pause pause;
+  const std::lock_guard lock(recording_->mutex);
+  const bool distrusted = op_ != nullptr && op_->trust == Operator::Trust::distrust;
+  for (const Compared& compared : compared_) {
+    const BufferId buffer = memories_.see(compared.tensor);
+    if (distrusted || spot_hash(compared.tensor) != compared.before) {
+      memories_.lose(buffer);
+      memories_.refresh(buffer);
+    }
+  }
+}
+
+}  // namespace remat::record
