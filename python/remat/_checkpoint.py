@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
+from torch._guards import TracingContext
 from torch.utils import checkpoint as torch_checkpoint
 
 from remat import _C
@@ -60,12 +61,12 @@ def checkpoint(
         ValueError: for the options above and for unknown policy names.
         RuntimeError: in backward, if something that must be read again was changed in between.
     """
-    if context_fn is not _no_context:
-        _refuse("context_fn")
-    if determinism_check != "default":
-        _refuse("determinism_check")
-    if debug:
-        _refuse("debug")
+    if context_fn is not _no_context or determinism_check != "default" or debug:
+        if TracingContext.try_get() is None:
+            _refuse(context_fn, determinism_check)
+        # The compiler itself calls what install() replaced, with options of its own.
+        options = {"context_fn": context_fn, "determinism_check": determinism_check, "debug": debug}
+        return _torchs_checkpoint(function, *args, use_reentrant=False, **options, **kwargs)
     if _is_compiling():
         return _torchs_checkpoint(function, *args, use_reentrant=False, **kwargs)
     if policy is not None:
@@ -114,5 +115,10 @@ def _run(layers: list[Callable[..., Any]], value: Any) -> Any:
     return value
 
 
-def _refuse(option: str) -> None:
+def _refuse(context_fn: Any, determinism_check: str) -> None:
+    option = "debug"
+    if determinism_check != "default":
+        option = "determinism_check"
+    if context_fn is not _no_context:
+        option = "context_fn"
     raise ValueError(f"remat.checkpoint does not support {option}: {_LATER[option]}")

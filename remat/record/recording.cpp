@@ -1,5 +1,7 @@
 #include "remat/record/recording.h"
 
+#include <algorithm>
+
 #include <c10/util/Exception.h>
 
 #include "remat/record/spot.h"
@@ -145,8 +147,8 @@ void Recording::let_go(std::vector<std::unique_ptr<Held>>& freed) {
   }
 }
 
-std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots,
-                                      std::vector<std::unique_ptr<Held>>& freed) {
+void Recording::prune(const std::vector<ValueId>& roots,
+                      std::vector<std::unique_ptr<Held>>& freed) {
   std::vector<ValueId> wanted = unreleased();
   wanted.insert(wanted.end(), roots.begin(), roots.end());
   const auto kept = [&](ValueId value) { return is_kept(value); };
@@ -164,11 +166,14 @@ std::vector<ValueId> Recording::prune(const std::vector<ValueId>& roots,
     need(tape.writes(id));
     need(tape.results(id));
   }
-  auto left = tape.prune(needed_nodes, needed_values);
+  const auto all = [](const std::vector<bool>& flags) {
+    return std::find(flags.begin(), flags.end(), false) == flags.end();
+  };
+  if (all(needed_nodes) && all(needed_values)) return;  // the rule for a region of a few operators
+  const auto left = tape.prune(needed_nodes, needed_values);
   keep_only(left, freed);
   if (!draws.empty()) drop_unused_draws();
   if (source) source->renumber(left.values);
-  return std::move(left.values);
 }
 
 void Recording::keep_only(const tape::Tape::Renumbering& left,

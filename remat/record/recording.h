@@ -91,10 +91,8 @@ class Recording {
   std::optional<c10::Storage> original(tape::ValueId value);
 
   /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What
-  /// is to be freed is moved to `freed`, for the caller to destroy without the lock. Returns the
-  /// new id of every value, kNone for dropped ones.
-  std::vector<tape::ValueId> prune(const std::vector<tape::ValueId>& roots,
-                                   std::vector<std::unique_ptr<Held>>& freed);
+  /// is to be freed is moved to `freed`, for the caller to destroy without the lock.
+  void prune(const std::vector<tape::ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed);
 
   /// Called when a handle is gone: lets go of held values as backward gets done with them, each
   /// time a quarter of the handles has gone since the last time. The caller holds the lock and

@@ -100,3 +100,14 @@ def test_installed_checkpoint_equals_torchs(importer):
         assert_same(gradient(), expected)
     finally:
         remat.uninstall()
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_compiled_code_that_checkpoints(installed, fullgraph):
+    def step(x):
+        return torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False).sum()
+
+    x, y = leaf(), leaf()
+    torch.compile(step, fullgraph=fullgraph, backend="aot_eager")(x).backward()
+    block(y).sum().backward()
+    assert_same(x.grad, y.grad)

@@ -102,7 +102,7 @@ TEST(SourceTest, AWriteThatNoReaderPrecedesTakesNone) {
 TEST(ParameterTest, AWriteInsideTheRegionTakesAPreImage) {
   expect_replayed_as_plain(
       [](const Tensors& in) {
-        const auto before = (in[0] + in[1]).exp();
+        auto before = (in[0] + in[1]).exp();
         const c10::AutoGradMode no_grad(false);
         in[1].mul_(2);
         return before;
@@ -115,7 +115,19 @@ TEST(ParameterTest, WrittenThroughADetachedTensorThatWasMetBefore) {
       [](const Tensors& in) {
         const auto detached = in[1].detach();
         detached.add_(1);
-        const auto before = (in[0] + in[1]).exp();
+        auto before = (in[0] + in[1]).exp();
+        detached.add_(1);
+        return before;
+      },
+      {leaf(), leaf({4, 4}, 2)});
+}
+
+TEST(ParameterTest, OverwrittenThroughADetachedTensorThatWasMetBefore) {
+  expect_replayed_as_plain(
+      [](const Tensors& in) {
+        const auto detached = in[1].detach();
+        detached.zero_();
+        auto before = (in[0] + in[1]).exp();
         detached.add_(1);
         return before;
       },
@@ -125,7 +137,7 @@ TEST(ParameterTest, WrittenThroughADetachedTensorThatWasMetBefore) {
 TEST(ParameterTest, WrittenAfterItWasReadThroughADetachedTensor) {
   expect_replayed_as_plain(
       [](const Tensors& in) {
-        const auto before = (in[0] + in[1].detach()).exp();
+        auto before = (in[0] + in[1].detach()).exp();
         const c10::AutoGradMode no_grad(false);
         in[1].add_(1);
         return before;

@@ -149,6 +149,16 @@ TEST(OutTest, MayBeASourceThatIsItsOwnArgument) {
       {leaf(), constant()}, [](const Tensors& in) { in[1].zero_(); });
 }
 
+TEST(OutTest, MayBeASourceTooLargeToCopyThatIsItsOwnArgument) {
+  expect_replayed_as_plain(
+      [](const Tensors& in) {
+        auto z = in[1];
+        at::sin_out(z, z);
+        return (in[0] + z).exp();
+      },
+      {leaf({20'000}), constant({20'000})}, [](const Tensors& in) { in[1].zero_(); });
+}
+
 TEST(SetTest, MovesATensorToAnotherBuffer) {
   expect_same_as_plain(
       [](const Tensors& in) {
