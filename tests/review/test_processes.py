@@ -68,21 +68,24 @@ def test_handle_dies_while_another_thread_replays_python():
 
 
 def test_replay_undoes_no_draw_of_another_thread():
-    draws, done = [], threading.Event()
+    draws, done, forward = [], threading.Event(), threading.Lock()
 
     def draw():
         while not done.is_set():
-            draws.append(tuple(torch.rand(4).tolist()))
+            with forward:  # a draw in the middle of the forward pass would be an error in backward
+                draws.append(tuple(torch.rand(4).tolist()))
 
     other = threading.Thread(target=draw)
     other.start()
-    x = leaf(2000, 100)
-    for _ in range(20):
-        remat.checkpoint(
-            lambda x: torch.nn.functional.dropout(x * 2, 0.5).sin(), x
-        ).sum().backward()
-    done.set()
-    other.join()
+    try:
+        x = leaf(2000, 100)
+        for _ in range(20):
+            with forward:
+                y = remat.checkpoint(lambda x: torch.nn.functional.dropout(x * 2, 0.5).sin(), x)
+            y.sum().backward()
+    finally:
+        done.set()
+        other.join()
     assert len(draws) > 0
     assert len(set(draws)) == len(draws)
 
