@@ -38,6 +38,9 @@ target_compile_options(remat_options INTERFACE
   $<$<BOOL:${REMAT_WERROR}>:-Werror>)
 # libtorch carries the headers of a newer fmt but not its library: linking Debian's would mix the two.
 target_compile_definitions(remat_options INTERFACE FMT_HEADER_ONLY)
+# In debug builds too: libtorch is a release build, and without NDEBUG at::RecordFunction asserts on a field that only a
+# debug build of libtorch sets.
+target_compile_definitions(remat_options INTERFACE NDEBUG)
 
 if(REMAT_SANITIZE)
   target_compile_options(remat_options INTERFACE

@@ -74,6 +74,7 @@ def test_replay_undoes_no_draw_of_another_thread():
         while not done.is_set():
             with forward:  # a draw in the middle of the forward pass would be an error in backward
                 draws.append(tuple(torch.rand(4).tolist()))
+            time.sleep(0.001)  # or the lock is never free for long
 
     other = threading.Thread(target=draw)
     other.start()
