@@ -40,7 +40,7 @@ target_compile_options(remat_options INTERFACE
 target_compile_definitions(remat_options INTERFACE FMT_HEADER_ONLY)
 # In debug builds too: libtorch is a release build, and without NDEBUG at::RecordFunction asserts on a field that only a
 # debug build of libtorch sets.
-target_compile_definitions(remat_options INTERFACE NDEBUG)
+target_compile_definitions(remat_options INTERFACE $<$<CONFIG:Debug>:NDEBUG>)
 
 if(REMAT_SANITIZE)
   target_compile_options(remat_options INTERFACE
