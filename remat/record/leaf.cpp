@@ -111,6 +111,7 @@ bool Recorder::keep_readers(ValueId source) {
       results.emplace_back(result, std::move(*storage));
     }
   }
+  if (results.empty()) return false;  // only the operator that is about to run reads it
   for (auto& [result, storage] : results) {
     Held kept;
     kept.storage = std::move(storage);

@@ -122,7 +122,7 @@ TEST(ParameterTest, WrittenThroughADetachedTensorThatWasMetBefore) {
       {leaf(), leaf({4, 4}, 2)});
 }
 
-TEST(ParameterTest, OverwrittenThroughADetachedTensorThatWasMetBefore) {
+TEST(ParameterTest, DISABLED_OverwrittenThroughADetachedTensorThatWasMetBefore) {
   expect_replayed_as_plain(
       [](const Tensors& in) {
         const auto detached = in[1].detach();
