@@ -95,6 +95,19 @@ TEST(HandleTest, DroppedWithoutBackwardFreesEverything) {
   EXPECT_EQ(record::Recording::total_held_bytes(), 0);
 }
 
+/// In plain training it does, and only backward frees the graph.
+TEST(HandleTest, ASavedTensorThatIsWrittenLaterFormsNoCycle) {
+  const auto x = leaf({kLarge});
+  const auto w = leaf({kLarge}, 2);
+  const Bytes bytes;
+  checkpoint([&] {
+    auto z = x * 2;
+    const auto product = z * w;  // saves z
+    z.add_(product);             // whose graph now leads to who saved it
+  });
+  EXPECT_EQ(bytes.live(), 0);
+}
+
 TEST(HandleTest, BackwardFreesEverything) {
   const auto x = leaf({kLarge});
   const Bytes bytes;

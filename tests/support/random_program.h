@@ -14,7 +14,7 @@ namespace remat::testing {
 /// always the same program.
 class RandomProgram {
  public:
-  explicit RandomProgram(uint64_t seed) : seed_(seed) {}
+  explicit RandomProgram(uint64_t seed) : seed_(seed), random_(seed) {}
 
   /// Runs on two leaves and a constant, square and of one size.
   at::Tensor operator()(const Tensors& inputs);
