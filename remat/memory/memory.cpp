@@ -18,6 +18,7 @@ CountingAllocator* wrap_cpu_allocator() {
       c10::GetCPUAllocator() == counting.get(),
       "remat::memory::install: c10 refused the counting allocator, because the CPU "
       "allocator in place was set with a priority above 0. Call install() before it is set.");
+  ledger();  // made now: a fork() while another thread makes it would leave the child waiting
   return counting.release();  // c10 and every storage refer to it until the process ends
 }
 

@@ -131,8 +131,10 @@ BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& para
 BufferId Memories::buffer_of_parameter(const at::Tensor& tensor) {
   const auto known = by_storage_.find(storage_of(tensor));
   if (known != by_storage_.end()) {
-    const ValueId current = recording_->memories[known->second].current;
-    if (recording_->tape.value(current).producer == kNone) return known->second;
+    const Memory& memory = recording_->memories[known->second];
+    const bool written = recording_->tape.value(memory.current).producer != kNone;
+    if (written && memory.met) lose(known->second);  // of parameters no write is recorded
+    if (!written || memory.met) return known->second;
   }
   const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
   const BufferId buffer = recording_->tape.add_buffer(bytes);
@@ -153,7 +155,8 @@ BufferId Memories::meet(const at::Tensor& tensor) {
     }
   }
   const BufferId buffer = adopt(tensor);
-  recording_->memories[buffer].current = recording_->tape.add_source(buffer);
+  recording_->memories[buffer].met = true;
+  lose(buffer);
   return buffer;
 }
 

@@ -26,6 +26,7 @@ struct Memory {
   size_t bytes = 0;
   c10::SmallVector<Witness, 1> witnesses;
   tape::ValueId current = tape::kNone;  ///< the value that the storage holds now
+  bool met = false;  ///< the storage came from outside; no operator of the region made it
 
   /// Set for parameters, which are known by tensor: their storage may be swapped (FSDP, ZeRO-3,
   /// `.data = `).

@@ -169,11 +169,15 @@ void Recording::prune(const std::vector<ValueId>& roots,
   const auto all = [](const std::vector<bool>& flags) {
     return std::find(flags.begin(), flags.end(), false) == flags.end();
   };
-  if (all(needed_nodes) && all(needed_values)) return;  // the rule for a region of a few operators
-  const auto left = tape.prune(needed_nodes, needed_values);
-  keep_only(left, freed);
-  if (!draws.empty()) drop_unused_draws();
-  if (source) source->renumber(left.values);
+  if (!all(needed_nodes) || !all(needed_values)) {  // seldom so in a region of a few operators
+    const auto left = tape.prune(needed_nodes, needed_values);
+    keep_only(left, freed);
+    if (!draws.empty()) drop_unused_draws();
+    if (source) source->renumber(left.values);
+  }
+  for (Memory& memory : memories) {
+    if (memory.storage.use_count() == 0) memory.let_go();
+  }
 }
 
 void Recording::keep_only(const tape::Tape::Renumbering& left,
@@ -198,7 +202,6 @@ void Recording::keep_only(const tape::Tape::Renumbering& left,
     Memory& memory = memories[next++];
     memory.current = memory.current == kNone ? kNone : left.values[memory.current];
     if (memory.birth) memory.birth->value = left.values[memory.birth->value];
-    if (memory.storage.use_count() == 0) memory.let_go();
   }
   memories.erase(memories.begin() + static_cast<ptrdiff_t>(next), memories.end());
 }

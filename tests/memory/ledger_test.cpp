@@ -86,6 +86,7 @@ TEST_F(LedgerTest, ThreadsLoseNothing) {
 // data loader's worker then waits for ever on its first tensor.
 TEST_F(LedgerTest, AForkedChildFindsNoLockTaken) {
   auto* address = slots_.data();
+  ledger();
   const std::jthread busy([address](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       ledger().enter(address, 1);
