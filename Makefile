@@ -20,7 +20,7 @@ build:  ## Build the library, the Python module, C++ tests and benchmarks (build
 	$(STEP) "configure release" cmake --preset release --log-level=WARNING
 	$(STEP) "build release" cmake --build --preset release
 
-test: check-includes test-cpp test-python test-examples test-wheel  ## Run all tests but those under sanitizers
+test: check-includes test-cpp test-python test-examples test-wheel test-asan  ## Run all tests
 
 check-includes:  ## Check which room includes which
 	$(STEP) "direction of includes" scripts/check_includes.py

@@ -61,6 +61,23 @@ uint64_t bits_of(double number) {
   return bits;
 }
 
+template <typename Take>
+c10::List<at::Tensor> tensor_list(uint32_t count, const Take& take) {
+  c10::List<at::Tensor> list;
+  for (uint32_t n = 0; n < count; ++n) list.push_back(take());
+  return list;
+}
+
+template <typename Take>
+c10::List<std::optional<at::Tensor>> optional_list(uint32_t count, const Take& take) {
+  c10::List<std::optional<at::Tensor>> list;
+  for (uint32_t n = 0; n < count; ++n) {
+    at::Tensor tensor = take();
+    list.push_back(tensor.defined() ? std::make_optional(std::move(tensor)) : std::nullopt);
+  }
+  return list;
+}
+
 }  // namespace
 
 torch::jit::Stack Call::stack(std::span<const at::Tensor> reads,
@@ -73,31 +90,16 @@ torch::jit::Stack Call::stack(std::span<const at::Tensor> reads,
     return index < 0 ? at::Tensor() : reads[static_cast<size_t>(index)];
   };
   for (size_t i = 0; i < slots.size(); ++i) {
-    switch (slots[i]) {
-      case Slot::plain:
-        stack.push_back(plain[i]);
-        break;
-      case Slot::generator:
-        stack.push_back(generator.defined() ? c10::IValue(generator) : c10::IValue());
-        break;
-      case Slot::tensor:
-        stack.emplace_back(take());
-        break;
-      case Slot::tensors: {
-        c10::List<at::Tensor> list;
-        for (uint32_t n = 0; n < counts[i]; ++n) list.push_back(take());
-        stack.emplace_back(std::move(list));
-        break;
-      }
-      case Slot::optional_tensors: {
-        c10::List<std::optional<at::Tensor>> list;
-        for (uint32_t n = 0; n < counts[i]; ++n) {
-          at::Tensor tensor = take();
-          list.push_back(tensor.defined() ? std::make_optional(std::move(tensor)) : std::nullopt);
-        }
-        stack.emplace_back(std::move(list));
-        break;
-      }
+    if (slots[i] == Slot::plain) {
+      stack.push_back(plain[i]);
+    } else if (slots[i] == Slot::generator) {
+      stack.push_back(generator.defined() ? c10::IValue(generator) : c10::IValue());
+    } else if (slots[i] == Slot::tensor) {
+      stack.emplace_back(take());
+    } else if (slots[i] == Slot::tensors) {
+      stack.emplace_back(tensor_list(counts[i], take));
+    } else {
+      stack.emplace_back(optional_list(counts[i], take));
     }
   }
   return stack;
@@ -118,6 +120,23 @@ void CallBuilder::start(const Operator& op) {
   draft_.ambient = interned_ambient(!op.pointwise);
   put(reinterpret_cast<uintptr_t>(&op));
   put(reinterpret_cast<uintptr_t>(draft_.ambient.get()));
+}
+
+Call::Slot CallBuilder::slot_of(const c10::IValue& argument) {
+  if (argument.isTensor()) return Call::Slot::tensor;
+  if (!argument.isList()) return Call::Slot::plain;
+  if (argument.isTensorList()) return Call::Slot::tensors;
+  for (const auto& element : argument.toListRef()) {
+    if (element.isTensor()) return Call::Slot::optional_tensors;
+  }
+  return Call::Slot::plain;
+}
+
+void CallBuilder::open_slot(Call::Slot slot, size_t count) {
+  draft_.slots.push_back(slot);
+  draft_.plain.emplace_back();
+  draft_.counts.push_back(static_cast<uint32_t>(count));
+  put(static_cast<uint64_t>(slot) << 32U | count);
 }
 
 void CallBuilder::add_plain(const c10::IValue& argument) {

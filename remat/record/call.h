@@ -52,6 +52,10 @@ class CallBuilder {
   [[nodiscard]] size_t reads() const { return reads_; }
 
  private:
+  static Call::Slot slot_of(const c10::IValue& argument);
+  void open_slot(Call::Slot slot, size_t count);
+  template <typename OnTensor>
+  bool add_tensor(const c10::IValue& value, const OnTensor& on_tensor);
   void add_plain(const c10::IValue& argument);
   void add_number(const at::Tensor& wrapped);
   void add_geometry(const at::Tensor& tensor);
@@ -68,49 +72,39 @@ class CallBuilder {
 
 template <typename OnTensor>
 bool CallBuilder::add(const c10::IValue& argument, const OnTensor& on_tensor) {
-  const auto add_tensor = [&](const c10::IValue& value) {
-    if (!value.isTensor() || !value.toTensor().defined()) {
-      draft_.tensors.push_back(-1);
-      put(~0ULL);
-      return true;
-    }
-    const at::Tensor& tensor = value.toTensor();
-    if (!on_tensor(tensor)) return false;
-    add_geometry(tensor);
-    draft_.tensors.push_back(static_cast<int32_t>(reads_++));
+  const Call::Slot slot = slot_of(argument);
+  if (slot == Call::Slot::plain) {
+    add_plain(argument);
     return true;
-  };
-  const auto open_slot = [&](Call::Slot slot, size_t count) {
-    draft_.slots.push_back(slot);
-    draft_.plain.emplace_back();
-    draft_.counts.push_back(static_cast<uint32_t>(count));
-    put(static_cast<uint64_t>(slot) << 32U | count);
-  };
-  if (argument.isTensor()) {
+  }
+  if (slot == Call::Slot::tensor) {
     const at::Tensor& tensor = argument.toTensor();
     if (tensor.defined() && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       add_number(tensor);
       return true;
     }
-    open_slot(Call::Slot::tensor, 1);
-    return add_tensor(argument);
-  }
-  if (!argument.isList()) {
-    add_plain(argument);
-    return true;
+    open_slot(slot, 1);
+    return add_tensor(argument, on_tensor);
   }
   const auto elements = argument.toListRef();
-  const bool tensors = argument.isTensorList();
-  bool optional = false;
-  for (const auto& element : elements) optional = optional || (!tensors && element.isTensor());
-  if (!tensors && !optional) {
-    add_plain(argument);
+  open_slot(slot, elements.size());
+  for (const auto& element : elements) {
+    if (!add_tensor(element, on_tensor)) return false;
+  }
+  return true;
+}
+
+template <typename OnTensor>
+bool CallBuilder::add_tensor(const c10::IValue& value, const OnTensor& on_tensor) {
+  if (!value.isTensor() || !value.toTensor().defined()) {
+    draft_.tensors.push_back(-1);
+    put(~0ULL);
     return true;
   }
-  open_slot(tensors ? Call::Slot::tensors : Call::Slot::optional_tensors, elements.size());
-  for (const auto& element : elements) {
-    if (!add_tensor(element)) return false;
-  }
+  const at::Tensor& tensor = value.toTensor();
+  if (!on_tensor(tensor)) return false;
+  add_geometry(tensor);
+  draft_.tensors.push_back(static_cast<int32_t>(reads_++));
   return true;
 }
 

@@ -34,9 +34,9 @@ struct Memory {
 
   /// What a factory's result held when it was made. A user may since have written it through numpy.
   struct Birth {
-    tape::ValueId value;
+    tape::ValueId value = tape::kNone;
     tape::Geometry geometry;
-    uint64_t hash;
+    uint64_t hash = 0;
   };
   std::unique_ptr<Birth> birth;
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 namespace remat::record {
 

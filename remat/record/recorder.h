@@ -125,7 +125,7 @@ class Recorder {
     uint32_t version;
   };
   struct Region {
-    tape::RegionId id;
+    tape::RegionId id = tape::kOutermost;
     policy::Policy policy;
   };
 

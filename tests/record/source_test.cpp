@@ -63,7 +63,7 @@ TEST(SourceTest, IsHeldWithoutItsGraph) {
 TEST(SourceTest, AWriteInsideTheRegionTakesAPreImage) {
   expect_replayed_as_plain(
       [](const Tensors& in) {
-        const auto before = (in[0] + in[1]).exp();
+        auto before = (in[0] + in[1]).exp();
         in[1].add_(1);
         const auto after = (in[0] + in[1]).exp();
         return before * after;
@@ -74,7 +74,7 @@ TEST(SourceTest, AWriteInsideTheRegionTakesAPreImage) {
 TEST(SourceTest, AWriteKeepsWhatWasReadWhereThatIsSmaller) {
   const auto x = leaf({200});
   const auto cache = constant({200, 200});
-  const auto before = cache.sum(1);
+  auto before = cache.sum(1);
   at::Tensor loss;
   Region region;
   {

@@ -48,7 +48,7 @@ def test_loader_worker_records_nothing():
         assert [int(nodes) for nodes in loader] == [0, 0, 0, 0]
 
 
-@pytest.mark.isolated(timeout=30)
+@pytest.mark.isolated(timeout=120)
 def test_handle_dies_while_another_thread_replays_python():
     @torch.library.custom_op("review::slow", mutates_args=())
     def slow(x: torch.Tensor) -> torch.Tensor:
