@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the direction of includes: which room of remat/ may include which.
+"""Checks the direction of includes: which room may include which.
 
     scripts/check_includes.py [ROOT]
 
@@ -12,16 +12,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 # A room, and the rooms it may include besides itself. `front` is the front door: remat/*.{h,cpp}.
+# Rooms beside remat/ are folders of the root.
 MAY_INCLUDE = {
     "tape": set(),
     "policy": {"tape"},
+    "plan": set(),
     "memory": set(),
     "record": {"tape", "policy", "memory"},
     "saved": {"tape", "policy", "record"},
-    "replay": {"tape", "record", "saved"},
-    "front": {"tape", "policy", "memory", "record", "saved", "replay"},
+    "replay": {"tape", "memory", "record", "saved"},
+    "budget": {"tape", "policy", "plan", "record", "replay"},
+    "front": {"tape", "policy", "memory", "record", "saved", "replay", "plan", "budget"},
+    "models": set(),
+    "finetune": {"front", "memory", "policy", "plan", "models"},
+    "app": {"front", "memory", "policy", "plan", "models", "finetune"},
 }
-WITHOUT_LIBTORCH = {"tape", "policy"}
+BESIDE_REMAT = ("models", "finetune", "app")
+WITHOUT_LIBTORCH = {"tape", "policy", "plan"}
+FOLDERS = ("remat/", *(f"{room}/" for room in BESIDE_REMAT))
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LIBTORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
@@ -39,26 +47,34 @@ class Violation(NamedTuple):
 
 def room_of(path: Path) -> str:
     """The room of a path below the repository's root, such as remat/tape/tape.h."""
+    if path.parts[0] in BESIDE_REMAT:
+        return path.parts[0]
     return path.parts[1] if len(path.parts) > 2 else "front"
 
 
+def folder_of(room: str) -> str:
+    if room in BESIDE_REMAT:
+        return room
+    return "remat" if room == "front" else f"remat/{room}"
+
+
 def allowed_in(room: str) -> str:
-    rooms = sorted(MAY_INCLUDE[room] | {room})
+    rooms = sorted(folder_of(other) for other in MAY_INCLUDE[room] | {room})
     libtorch = "no libtorch" if room in WITHOUT_LIBTORCH else "libtorch"
-    return f"remat/{{{', '.join(rooms)}}}, {libtorch}"
+    return f"{', '.join(rooms)}, {libtorch}"
 
 
 def is_allowed(room: str, included: str) -> bool:
     if LIBTORCH.match(included):
         return room not in WITHOUT_LIBTORCH
-    if included.startswith("remat/"):
+    if included.startswith(FOLDERS):
         return room_of(Path(included)) in MAY_INCLUDE[room] | {room}
     return True
 
 
 def violations(root: Path) -> list[Violation]:
     found = []
-    for path in sorted((root / "remat").rglob("*.[hc]*")):
+    for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.[hc]*")):
         if path.suffix not in {".h", ".cpp"}:
             continue
         file = path.relative_to(root)

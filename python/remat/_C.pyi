@@ -37,6 +37,20 @@ class Region:
     def dot(self) -> str: ...
     def json(self) -> str: ...
 
+class Session:
+    """Steps within a budget, in bytes; exactly one of the two is positive."""
+
+    def __init__(self, activation_bytes: int, memory_bytes: int) -> None: ...
+    def begin(self) -> None:
+        """Begins a step and ends the one before. RuntimeError in an open region."""
+
+    def end(self) -> None:
+        """Does nothing where no step is under way. RuntimeError if no plan fits the budget."""
+
+    def report(self) -> dict[str, Any]: ...
+    def plan(self) -> str | None: ...
+    def trace(self) -> str | None: ...
+
 def call_in_region(
     function: Callable[..., _T],
     args: tuple[Any, ...],

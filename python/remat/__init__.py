@@ -8,11 +8,13 @@ repeated::
     with remat.region():                    # the same without a function
         loss = model(x).sum()
     remat.install()                         # every gradient_checkpointing=True uses remat
+    remat.enable(model, "2GiB")             # a byte budget instead of hand-picked layers
 """
 
 import torch  # noqa: F401  (loads libtorch before the extension needs it)
 
 from remat import _testing, memory
+from remat._budget import budget, disable, enable
 from remat._C import Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential
 from remat._install import install, uninstall
@@ -25,8 +27,11 @@ __all__ = [
     "Policy",
     "__version__",
     "_testing",
+    "budget",
     "checkpoint",
     "checkpoint_sequential",
+    "disable",
+    "enable",
     "everything_saveable",
     "install",
     "keep_ops",

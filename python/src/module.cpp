@@ -1,9 +1,14 @@
+#include <sstream>
+
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
 
+#include "remat/plan/plan_file.h"
+#include "remat/plan/trace_file.h"
 #include "remat/record/recorder.h"
 #include "remat/remat.h"
+#include "remat/session.h"
 
 namespace py = pybind11;
 
@@ -84,6 +89,69 @@ void add_regions(py::module_& m) {
   if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw py::error_already_set();
 }
 
+/// A session and the step that is under way.
+class Session {
+ public:
+  Session(int64_t activation_bytes, int64_t memory_bytes)
+      : session_({activation_bytes, memory_bytes}) {}
+
+  void begin() {
+    end();
+    step_.emplace(session_.step());
+  }
+
+  void end() {
+    if (!step_) return;
+    auto step = std::move(*step_);
+    step_.reset();
+    step.end();
+  }
+
+  [[nodiscard]] py::dict report() const {
+    const auto& report = session_.report();
+    py::dict dict;
+    dict["steps"] = report.steps;
+    dict["followed"] = report.followed;
+    dict["plans"] = report.plans;
+    dict["budget_bytes"] = report.budget_bytes;
+    dict["planned_peak"] = report.planned_peak;
+    dict["measured_peak"] = report.measured_peak;
+    dict["recompute_percent"] = report.recompute_percent;
+    dict["plan_seconds"] = report.plan_seconds;
+    return dict;
+  }
+
+  [[nodiscard]] std::optional<std::string> plan() const {
+    const auto* plan = session_.plan();
+    if (plan == nullptr) return std::nullopt;
+    std::ostringstream text;
+    remat::plan::write_plan(*plan, text);
+    return text.str();
+  }
+
+  [[nodiscard]] std::optional<std::string> trace() const {
+    const auto* trace = session_.trace();
+    if (trace == nullptr) return std::nullopt;
+    std::ostringstream text;
+    remat::plan::write_trace(*trace, text);
+    return text.str();
+  }
+
+ private:
+  remat::Session session_;
+  std::optional<remat::Session::Step> step_;
+};
+
+void add_sessions(py::module_& m) {
+  py::class_<Session>(m, "Session", "Steps within a budget.")
+      .def(py::init<int64_t, int64_t>(), py::arg("activation_bytes"), py::arg("memory_bytes"))
+      .def("begin", &Session::begin)
+      .def("end", &Session::end)
+      .def("report", &Session::report)
+      .def("plan", &Session::plan)
+      .def("trace", &Session::trace);
+}
+
 void add_counters(py::module_& m) {
   m.def("stats", &stats);
   m.def("reset_stats", &remat::reset_stats);
@@ -103,5 +171,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.attr("__version__") = REMAT_VERSION;
   add_policies(m);
   add_regions(m);
+  add_sessions(m);
   add_counters(m);
 }

@@ -12,7 +12,9 @@ void Ledger::enter(void* data, std::size_t bytes) {
     const std::lock_guard lock(shard.mutex);
     shard.sizes[data] = bytes;
   }
-  raise_peak(live_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  const auto live = live_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  raise(peak_, live);
+  raise(window_peak_, live);
 }
 
 void Ledger::strike(void* data) {
@@ -35,6 +37,11 @@ std::size_t Ledger::peak_bytes() const {
 
 void Ledger::reset_peak() { peak_.store(live_bytes(), std::memory_order_relaxed); }
 
+std::size_t Ledger::take_window_peak() {
+  const auto live = live_bytes();
+  return std::max(window_peak_.exchange(live, std::memory_order_relaxed), live);
+}
+
 void Ledger::lock_all() {
   for (auto& shard : shards_) {
     shard.mutex.lock();
@@ -54,9 +61,9 @@ Ledger::Shard& Ledger::shard_of(void* data) {
   return shards_[(line ^ (line >> 6U)) % shards_.size()];
 }
 
-void Ledger::raise_peak(std::size_t live) {
-  auto peak = peak_.load(std::memory_order_relaxed);
-  while (peak < live && !peak_.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+void Ledger::raise(std::atomic<std::size_t>& peak, std::size_t live) {
+  auto known = peak.load(std::memory_order_relaxed);
+  while (known < live && !peak.compare_exchange_weak(known, live, std::memory_order_relaxed)) {
   }
 }
 

@@ -26,6 +26,9 @@ class Ledger {
   [[nodiscard]] std::size_t live_bytes() const;
   [[nodiscard]] std::size_t peak_bytes() const;
   void reset_peak();
+  /// The peak since the last call of this function. Independent of reset_peak(), which is the
+  /// user's.
+  std::size_t take_window_peak();
 
   /// For fork(): a lock held by another thread at that moment would stay locked in the child.
   void lock_all();
@@ -39,11 +42,12 @@ class Ledger {
   };
 
   Shard& shard_of(void* data);
-  void raise_peak(std::size_t live);
+  static void raise(std::atomic<std::size_t>& peak, std::size_t live);
 
   std::array<Shard, 16> shards_;
   std::atomic<std::size_t> live_{0};
   std::atomic<std::size_t> peak_{0};
+  std::atomic<std::size_t> window_peak_{0};
 };
 
 /// The ledger of this process. Never destroyed: storages in statics are struck out during shutdown.

@@ -49,6 +49,7 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     recordable_ = recordable_ && readable;
   }
   for (const Written& written : written_) protect(written);
+  if (recording_->profile) recording_->profile->operator_begins();
 }
 
 bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
@@ -156,6 +157,7 @@ void Recorder::begin_opaque(at::ArrayRef<c10::IValue> arguments) {
 // -----------------------------------------------------------------------------------------
 
 void Recorder::end_recorded(const at::RecordFunction& event) {
+  if (recording_->profile) recording_->profile->operator_ends();
   const Pause pause;
   const std::lock_guard lock(recording_->mutex);
   const auto& outputs = event.outputs();
@@ -238,6 +240,7 @@ void Recorder::add_node(const std::vector<at::Tensor>& fresh) {
   }
   const NodeId node =
       recording_->tape.add_node(call_.finish(), regions_.back().id, draw_, reads, buffers);
+  if (recording_->profile) recording_->profile->node_made();
   counters().ops_recorded.fetch_add(1, std::memory_order_relaxed);
   hold_sources(node);
   settle_written(node);
@@ -306,10 +309,12 @@ void Recorder::apply_policy(NodeId node) {
   // backward.
   const bool casts_parameter = op_->base == std::string_view("aten::_to_copy") && !reads_.empty() &&
                                recording_->memories[reads_[0].buffer].is_parameter();
+  uint32_t result = 0;
   const auto consider = [&](ValueId value) {
     const BufferId buffer = recording_->tape.value(value).buffer;
-    const policy::Facts facts{call.op, recording_->tape.buffer_bytes(buffer)};
-    if (!casts_parameter && regions_.back().policy(facts) == policy::Decision::recompute) return;
+    const policy::Facts facts{call.op, recording_->tape.buffer_bytes(buffer), recorded_, result++};
+    const auto decision = regions_.back().policy(facts);
+    if (!casts_parameter && decision == policy::Decision::recompute) return;
     auto storage = recording_->memories[buffer].storage.lock();
     if (!storage) return;
     Held held;
@@ -319,6 +324,7 @@ void Recorder::apply_policy(NodeId node) {
   };
   for (const ValueId value : recording_->tape.writes(node)) consider(value);
   for (const ValueId value : recording_->tape.results(node)) consider(value);
+  ++recorded_;
 }
 
 /// The call made no node: what it wrote holds something the tape cannot make again.

@@ -78,6 +78,8 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   const auto& facts = recording_->tape.value(value);
   if (!facts.defined) return Location::kept(Reason::unknown);
   if (facts.producer == kNone) return Location::kept(Reason::input);
+  const uint32_t pack = recording_->packs++;
+  if (recording_->profile) recording_->profile->packs.push_back(value);
   const Held* held = recording_->find_held(value);
   if (held != nullptr && held->why == Held::Why::policy) return Location::kept(Reason::policy);
   Location location;
@@ -85,6 +87,7 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   location.geometry = geometry_of(tensor);
   location.saved = recording_->tape.add_saved(value, regions_.back().id, location.geometry.bytes());
   location.state = &recording_->saved.emplace_back();
+  location.state->pack = pack;
   if (is_repeatable(value)) location.spot = spot_hash(tensor);
   return location;
 }

@@ -94,6 +94,7 @@ void Recorder::start(std::shared_ptr<Recording> recording) {
   prune_at_nodes_ = kFirstPruneNodes;
   prune_at_bytes_ = kFirstPruneBytes;
   held_bytes_ = 0;
+  recorded_ = 0;
   depth_ = 0;
   last_draw_ = kNone;
   clear_leaf();
@@ -107,7 +108,9 @@ void Recorder::open_region(const policy::Policy& policy) {
   const std::lock_guard lock(recording_->mutex);
   const auto id =
       regions_.empty() ? tape::kOutermost : recording_->tape.open_region(regions_.back().id);
-  regions_.push_back({id, policy});
+  // A plan knows every operator of the step, those in regions of the model's own included.
+  const bool planned = recording_->whole && !regions_.empty();
+  regions_.push_back({id, planned ? regions_.back().policy : policy});
 }
 
 void Recorder::close_region(size_t depth, size_t segments) {
@@ -243,6 +246,7 @@ bool Recorder::is_transparent(const Operator& op, at::ArrayRef<c10::IValue> argu
 }
 
 void Recorder::prune_if_grown() {
+  if (recording_->whole) return;
   if (recording_->tape.nodes() < prune_at_nodes_ && held_bytes_ < prune_at_bytes_) return;
   std::vector<std::unique_ptr<Held>> freed;
   const std::lock_guard lock(recording_->mutex);

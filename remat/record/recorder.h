@@ -177,6 +177,7 @@ class Recorder {
   std::atomic<bool> abandoned_{false};
   const std::thread::id thread_ = std::this_thread::get_id();
   at::CallbackHandle observer_ = at::INVALID_CALLBACK_HANDLE;
+  uint32_t recorded_ = 0;  ///< nodes made, those included that were pruned
   size_t prune_at_nodes_ = 0;
   size_t prune_at_bytes_ = 0;
   size_t held_bytes_ = 0;  ///< of sources that were taken hold of; an upper bound between prunes

@@ -48,6 +48,15 @@ int64_t Recording::total_held_bytes() {
   return bytes;
 }
 
+void Recording::announce_backward() {
+  std::function<void()> begins;
+  {
+    const std::lock_guard lock(mutex);
+    begins = std::exchange(on_backward, nullptr);
+  }
+  if (begins) begins();
+}
+
 std::optional<c10::Storage> Recording::original(ValueId value) {
   const Memory& memory = memories[tape.value(value).buffer];
   if (memory.current != value || !tape.value(value).defined) return std::nullopt;
@@ -132,7 +141,12 @@ void Recording::let_go(std::vector<std::unique_ptr<Held>>& freed) {
   ++released_;
   if (open || ++released_since_ * 4 < wanted_at_most) return;
   released_since_ = 0;
-  const auto wanted = unreleased();
+  drop_unneeded(
+      unreleased(), [&](ValueId value) { return is_kept(value); }, freed);
+}
+
+void Recording::drop_unneeded(std::span<const ValueId> wanted, const tape::AtHand& at_hand,
+                              std::vector<std::unique_ptr<Held>>& freed) {
   std::vector<bool> needed(held.size(), false);
   const auto need = [&](std::span<const ValueId> values) {
     for (const ValueId value : values) {
@@ -140,8 +154,7 @@ void Recording::let_go(std::vector<std::unique_ptr<Held>>& freed) {
     }
   };
   need(wanted);
-  const auto kept = [&](ValueId value) { return is_kept(value); };
-  for (const NodeId id : tape::slice(tape, wanted, kept)) need(tape.reads(id));
+  for (const NodeId id : tape::slice(tape, wanted, at_hand)) need(tape.reads(id));
   for (ValueId value = 0; value < held.size(); ++value) {
     if (held[value] && !needed[value]) freed.push_back(std::move(held[value]));
   }
@@ -152,6 +165,11 @@ void Recording::prune(const std::vector<ValueId>& roots,
   std::vector<ValueId> wanted = unreleased();
   wanted.insert(wanted.end(), roots.begin(), roots.end());
   const auto kept = [&](ValueId value) { return is_kept(value); };
+  if (whole) {
+    drop_unneeded(wanted, kept, freed);
+    let_go_of_dead_storages();
+    return;
+  }
   std::vector<bool> needed_nodes(tape.nodes(), false);
   std::vector<bool> needed_values(tape.values(), false);
   const auto need = [&](std::span<const ValueId> values) {
@@ -175,6 +193,10 @@ void Recording::prune(const std::vector<ValueId>& roots,
     if (!draws.empty()) drop_unused_draws();
     if (source) source->renumber(left.values);
   }
+  let_go_of_dead_storages();
+}
+
+void Recording::let_go_of_dead_storages() {
   for (Memory& memory : memories) {
     if (memory.storage.use_count() == 0) memory.let_go();
   }

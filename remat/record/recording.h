@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,7 +11,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "remat/record/memory.h"
+#include "remat/record/profile.h"
 #include "remat/record/randomness.h"
+#include "remat/tape/slice.h"
 #include "remat/tape/tape.h"
 
 namespace remat::record {
@@ -33,6 +36,7 @@ struct Held {
 
 /// What autograd did with a saved tensor's handle since.
 struct SavedState {
+  uint32_t pack = 0;  ///< values that autograd saved before this one, kept ones included
   std::atomic<bool> released{false};  ///< the handle is gone; written without a lock
   int64_t served_in = kNever;         ///< the graph task that last asked for it
 
@@ -70,6 +74,13 @@ class Recording {
   std::vector<Draw> draws;                  ///< by DrawId
   std::deque<SavedState> saved;             ///< by SavedId
   bool open = true;                         ///< a region still records
+  /// Nothing is pruned: a NodeId is the position at which the operator was recorded.
+  bool whole = false;
+  std::unique_ptr<Profile> profile;  ///< where it is wanted
+  uint32_t packs = 0;                ///< values made here that autograd saved so far
+  /// Called once, without the lock, before backward asks for its first saved tensor. Of whole
+  /// recordings only.
+  std::function<void()> on_backward;
   std::unique_ptr<Source> source;
 
   /// Guards everything above but `SavedState::released`. No tensor may die and no Python may run
@@ -77,11 +88,16 @@ class Recording {
   /// replayed operator may ask for a saved tensor of the same tape.
   std::recursive_mutex mutex;
 
+  /// Calls on_backward where that is still to be done.
+  void announce_backward();
+
   /// What is held of the value, or nullptr.
   [[nodiscard]] Held* find_held(tape::ValueId value) const {
     return value < held.size() ? held[value].get() : nullptr;
   }
   void hold(tape::ValueId value, Held entry);
+  /// Whether a copy or a policy's value is held: it need not be made again.
+  [[nodiscard]] bool is_kept(tape::ValueId value) const;
 
   /// The storage that holds the value now without running anything: a held one, or the original if
   /// it lives and nobody changed it. Nothing otherwise. Throws where the value can only come from
@@ -93,6 +109,11 @@ class Recording {
   /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What
   /// is to be freed is moved to `freed`, for the caller to destroy without the lock.
   void prune(const std::vector<tape::ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed);
+
+  /// Drops the held values that `wanted` does not depend on, where `at_hand` need not be made
+  /// again.
+  void drop_unneeded(std::span<const tape::ValueId> wanted, const tape::AtHand& at_hand,
+                     std::vector<std::unique_ptr<Held>>& freed);
 
   /// Called when a handle is gone: lets go of held values as backward gets done with them, each
   /// time a quarter of the handles has gone since the last time. The caller holds the lock and
@@ -107,9 +128,9 @@ class Recording {
 
  private:
   [[nodiscard]] std::vector<tape::ValueId> unreleased() const;
-  [[nodiscard]] bool is_kept(tape::ValueId value) const;
   void keep_only(const tape::Tape::Renumbering& left, std::vector<std::unique_ptr<Held>>& freed);
   void drop_unused_draws();
+  void let_go_of_dead_storages();
   std::optional<c10::Storage> held_storage(tape::ValueId value, const Held& entry);
   [[noreturn]] void report_changed(tape::ValueId value) const;
 

@@ -1,7 +1,11 @@
 #include "remat/replay/replayer.h"
 
-#include <torch/csrc/autograd/graph_task.h>
+#include <algorithm>
 
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/node.h>
+
+#include "remat/memory/ledger.h"
 #include "remat/tape/slice.h"
 
 namespace remat::replay {
@@ -12,16 +16,21 @@ using tape::SavedId;
 using tape::ValueId;
 
 c10::Storage Replayer::fetch(Recording& recording, SavedId saved) {
+  if (recording.whole) recording.announce_backward();
   Freed freed;  // destroyed after the lock is released
+  std::vector<std::unique_ptr<record::Held>> let_go;
   const std::lock_guard lock(recording.mutex);
   const int64_t task = torch::autograd::get_current_graph_task_id();
   enter_graph_task(task, freed);
-  const ValueId value = recording.tape.saved()[saved].value;
   const bool first_time = std::exchange(recording.saved[saved].served_in, task) != task;
+  if (first_time && recording.profile) note_asked(recording, saved);
+  if (first_time && schedule_) advance(recording, saved, freed, let_go);
+  const ValueId value = recording.tape.saved()[saved].value;
   const auto cached = cache_.find(value);
-  if (cached == cache_.end()) return replay(recording, saved, freed);
-  auto storage = cached->second.storage;
-  if (first_time) served(value, freed);
+  const bool is_cached = cached != cache_.end();
+  auto storage = is_cached ? cached->second.storage : replay(recording, saved, freed);
+  if (first_time && is_cached) served(value, freed);
+  if (first_time && recording.profile) note_served(recording, value, storage);
   return storage;
 }
 
@@ -31,9 +40,136 @@ void Replayer::enter_graph_task(int64_t task, Freed& freed) {
   if (task == graph_task_) return;
   for (auto& [value, entry] : cache_) freed.push_back(std::move(entry.storage));
   cache_.clear();
+  served_.clear();
   has_boundaries_ = false;
+  if (next_step_ != 0) schedule_.reset();  // it was for the first one
   graph_task_ = task;
 }
+
+// ---- Following a schedule
+// -------------------------------------------------------------------------
+
+/// Runs what the schedule has for the steps up to the one that asks for this saved tensor. Where
+/// backward does not go as the schedule says, the schedule is dropped: everything is then
+/// recomputed on demand, which is always right.
+void Replayer::advance(Recording& recording, SavedId saved, Freed& freed,
+                       std::vector<std::unique_ptr<record::Held>>& let_go) {
+  const uint32_t pack = recording.saved[saved].pack;
+  const auto& asked_in = schedule_->asked_in;
+  const auto step = pack < asked_in.size() ? asked_in[pack] : Schedule::kNoStep;
+  if (step + 1 == next_step_) return;  // the same autograd node asks again
+  if (step == Schedule::kNoStep || step < next_step_) {
+    schedule_.reset();
+    return;
+  }
+  const ValueId asked = recording.tape.saved()[saved].value;
+  bool ran = false;
+  for (; schedule_ && next_step_ <= step; ++next_step_) {
+    drop_expired(next_step_, freed);
+    ran = run_step(recording, next_step_, asked) || ran;
+  }
+  const bool again = torch::autograd::get_current_graph_task_keep_graph();
+  if (ran && !again) drop_unneeded(recording, asked, let_go);
+}
+
+bool Replayer::run_step(Recording& recording, Schedule::Step step, ValueId asked) {
+  const auto& nodes = schedule_->runs[step];
+  if (nodes.empty()) return false;
+  if (!can_run(recording, nodes)) {
+    schedule_.reset();
+    return false;
+  }
+  std::vector<bool> wanted(recording.tape.values(), false);
+  for (const auto& made : schedule_->holds[step]) wanted[made.value] = true;
+  auto storages =
+      run(recording, nodes, wanted, [&](ValueId value) { return *at_hand(recording, value); });
+  std::vector<uint32_t> wanted_by(recording.tape.values(), 0);
+  for (const SavedId id : pending(recording, kNone)) ++wanted_by[recording.tape.saved()[id].value];
+  ++wanted_by[asked];
+  for (const auto& made : schedule_->holds[step]) {
+    cache_[made.value] =
+        Cached{std::move(storages[made.value]), wanted_by[made.value], true, made.until};
+  }
+  has_boundaries_ = true;
+  return true;
+}
+
+/// Whether all that the nodes read is made by one of them before or can be had without running
+/// anything.
+bool Replayer::can_run(Recording& recording, std::span<const tape::NodeId> nodes) {
+  std::vector<bool> there(recording.tape.values(), false);
+  for (const tape::NodeId id : nodes) {
+    for (const ValueId value : recording.tape.reads(id)) {
+      if (value == kNone || there[value]) continue;
+      if (!at_hand(recording, value)) return false;
+      there[value] = true;
+    }
+    for (const ValueId value : recording.tape.writes(id)) there[value] = true;
+    for (const ValueId value : recording.tape.results(id)) there[value] = true;
+  }
+  return true;
+}
+
+std::optional<c10::Storage> Replayer::at_hand(Recording& recording, ValueId value) {
+  const auto cached = cache_.find(value);
+  return cached != cache_.end() ? cached->second.storage : recording.at_hand(value);
+}
+
+void Replayer::drop_expired(Schedule::Step step, Freed& freed) {
+  for (auto entry = cache_.begin(); entry != cache_.end();) {
+    if (entry->second.until < step) {
+      freed.push_back(std::move(entry->second.storage));
+      entry = cache_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
+}
+
+/// Lets go of kept values that only replays read, once the last of these has run.
+void Replayer::drop_unneeded(Recording& recording, ValueId asked,
+                             std::vector<std::unique_ptr<record::Held>>& let_go) {
+  std::vector<ValueId> wanted = {asked};
+  for (const SavedId id : pending(recording, kNone))
+    wanted.push_back(recording.tape.saved()[id].value);
+  const auto at_hand = [&](ValueId value) {
+    return cache_.count(value) != 0 || recording.is_kept(value);
+  };
+  recording.drop_unneeded(wanted, at_hand, let_go);
+}
+
+// ---- Measuring
+// -----------------------------------------------------------------------------------
+
+void Replayer::note_asked(Recording& recording, SavedId saved) {
+  const auto peak = static_cast<int64_t>(memory::ledger().take_window_peak());
+  recording.profile->value_asked(torch::autograd::get_current_node().get(),
+                                 recording.saved[saved].pack, peak);
+}
+
+/// The recording's own are the values that replays made and that somebody still holds.
+void Replayer::note_served(Recording& recording, ValueId value, const c10::Storage& storage) {
+  const auto again = [&](const auto& entry) {
+    return entry.second._unsafe_get_target() == storage.unsafeGetStorageImpl();
+  };
+  if (std::none_of(served_.begin(), served_.end(), again))
+    served_.emplace_back(value, storage.getWeakStorageImpl());
+  int64_t own = cached_bytes();
+  std::erase_if(served_, [&](const auto& entry) {
+    const auto alive = entry.second.lock();
+    if (!alive) return true;
+    const auto cached = cache_.find(entry.first);
+    const bool counted =
+        cached != cache_.end() && cached->second.storage.unsafeGetStorageImpl() == alive.get();
+    own += counted ? 0 : static_cast<int64_t>(alive->nbytes());
+    return false;
+  });
+  recording.profile->value_served(own);
+  memory::ledger().take_window_peak();
+}
+
+// ---- On demand
+// -----------------------------------------------------------------------------------
 
 c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed) {
   if (has_boundaries_) drop_boundaries(recording, freed);
@@ -76,14 +212,15 @@ void Replayer::hold(const Recording& recording, std::span<const SavedId> pending
     if (!made[value]) continue;
     const bool boundary = wanted_by[value] == 0;
     has_boundaries_ = has_boundaries_ || boundary;
-    cache_.emplace(value, Cached{std::move(made[value]), wanted_by[value], boundary});
+    cache_.emplace(value, Cached{std::move(made[value]), wanted_by[value], boundary, 0});
   }
 }
 
 void Replayer::served(ValueId value, Freed& freed) {
   const auto entry = cache_.find(value);
   if (entry == cache_.end() || entry->second.wanted_by == 0) return;
-  if (--entry->second.wanted_by > 0 || entry->second.boundary) return;
+  const bool expired = schedule_ != nullptr && entry->second.until < next_step_;
+  if (--entry->second.wanted_by > 0 || (entry->second.boundary && !expired)) return;
   freed.push_back(std::move(entry->second.storage));
   cache_.erase(entry);
 }

@@ -7,6 +7,7 @@
 
 #include "remat/record/recording.h"
 #include "remat/replay/run.h"
+#include "remat/replay/schedule.h"
 
 /// Runs recorded operators again. Decides nothing: what runs and what is held follows from the
 /// tape.
@@ -15,6 +16,12 @@ namespace remat::replay {
 /// The values that replays of one recording made and that backward will ask for.
 class Replayer final : public record::Source {
  public:
+  /// From here on follows the schedule, as long as backward asks in its order; without it, or where
+  /// backward leaves it, each saved tensor is recomputed when it is asked for.
+  void follow(std::shared_ptr<const Schedule> schedule) { schedule_ = std::move(schedule); }
+  /// True iff a schedule was given and followed so far.
+  [[nodiscard]] bool follows() const { return schedule_ != nullptr; }
+
   c10::Storage fetch(record::Recording& recording, tape::SavedId saved) override;
   void forget(record::Recording& recording, tape::SavedId saved) override;
   void renumber(const std::vector<tape::ValueId>& values) override;
@@ -24,12 +31,23 @@ class Replayer final : public record::Source {
   /// A value that a replay made.
   struct Cached {
     c10::Storage storage;
-    uint32_t wanted_by = 0;  ///< pending saved tensors that are this value
-    bool boundary = false;   ///< later replays start from it
+    uint32_t wanted_by = 0;    ///< pending saved tensors that are this value
+    bool boundary = false;     ///< later replays start from it
+    Schedule::Step until = 0;  ///< where a schedule is followed: the last step that uses it
   };
   using Freed = std::vector<c10::Storage>;
 
   void enter_graph_task(int64_t task, Freed& freed);
+  void advance(record::Recording& recording, tape::SavedId saved, Freed& freed,
+               std::vector<std::unique_ptr<record::Held>>& let_go);
+  bool run_step(record::Recording& recording, Schedule::Step step, tape::ValueId asked);
+  bool can_run(record::Recording& recording, std::span<const tape::NodeId> nodes);
+  std::optional<c10::Storage> at_hand(record::Recording& recording, tape::ValueId value);
+  void drop_expired(Schedule::Step step, Freed& freed);
+  void drop_unneeded(record::Recording& recording, tape::ValueId asked,
+                     std::vector<std::unique_ptr<record::Held>>& let_go);
+  static void note_asked(record::Recording& recording, tape::SavedId saved);
+  void note_served(record::Recording& recording, tape::ValueId value, const c10::Storage& storage);
   c10::Storage replay(record::Recording& recording, tape::SavedId saved, Freed& freed);
   void hold(const record::Recording& recording, std::span<const tape::SavedId> pending,
             Storages made);
@@ -41,6 +59,11 @@ class Replayer final : public record::Source {
   ska::flat_hash_map<tape::ValueId, Cached> cache_;
   bool has_boundaries_ = false;
   int64_t graph_task_ = record::SavedState::kNever;
+
+  std::shared_ptr<const Schedule> schedule_;
+  Schedule::Step next_step_ = 0;  ///< of the schedule
+  /// What was given out and may still be alive; while a profile is made.
+  std::vector<std::pair<tape::ValueId, c10::weak_intrusive_ptr<c10::StorageImpl>>> served_;
 };
 
 }  // namespace remat::replay

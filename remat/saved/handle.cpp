@@ -55,7 +55,7 @@ void Handle::settle(record::Location location) {
   const bool plain = where_.reason != record::Reason::opaque;
   counters.saved_bytes[reason].fetch_add(plain ? bytes_of(kept_) : 0, std::memory_order_relaxed);
   if (where_.saved == tape::kNone) {
-    recording_.reset();
+    if (!recording_->whole) recording_.reset();
   } else {
     kept_.reset();
   }
@@ -66,6 +66,7 @@ at::Tensor Handle::call_unpack_hook() {
 }
 
 at::Tensor Handle::kept() const {
+  if (recording_) recording_->announce_backward();
   // Autograd checks versions only of tensors without hooks.
   const uint32_t now = counts_versions(kept_) ? kept_._version() : version_;
   TORCH_CHECK(now == version_,

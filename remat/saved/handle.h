@@ -24,7 +24,8 @@ class Handle final : public torch::autograd::SavedVariableHooks, public record::
   at::Tensor kept() const;
   at::Tensor recomputed() const;
 
-  std::shared_ptr<record::Recording> recording_;  ///< null once the tensor is kept
+  std::shared_ptr<record::Recording> recording_;  ///< null once the tensor is kept and
+                                                  ///< nobody waits for backward
   at::Tensor kept_;       ///< while packed and not yet settled, and where the tensor is kept
   uint32_t version_ = 0;  ///< the kept tensor's count when it was saved
   bool settled_ = false;

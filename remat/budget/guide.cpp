@@ -1,0 +1,127 @@
+#include "remat/budget/guide.h"
+
+#include <functional>
+#include <string_view>
+
+namespace remat::budget {
+
+using replay::Schedule;
+
+namespace {
+
+/// How long what a plan's replays make is used, and what has to survive forward for them. Walks the
+/// steps backwards: the first use met of a value is the last one.
+class Lives {
+ public:
+  Lives(const plan::Trace& trace, const plan::Replay& replay, const StepTrace& step)
+      : trace_(trace),
+        replay_(replay),
+        step_(step),
+        until_(static_cast<size_t>(trace.values()), plan::kNone),
+        made_at_(static_cast<size_t>(trace.values()), plan::kNone) {}
+
+  Schedule schedule() {
+    Schedule schedule;
+    const auto steps = static_cast<size_t>(trace_.steps());
+    schedule.runs.resize(steps);
+    schedule.holds.resize(steps);
+    for (plan::StepId step = trace_.steps() - 1; step >= 0; --step) {
+      const auto run = replay_[step];
+      schedule.runs[static_cast<size_t>(step)].assign(run.begin(), run.end());
+      walk(step, schedule.holds[static_cast<size_t>(step)]);
+    }
+    for (const plan::StepId step : step_.step_of_pack)
+      schedule.asked_in.push_back(step == plan::kNone ? Schedule::kNoStep
+                                                      : static_cast<Schedule::Step>(step));
+    return schedule;
+  }
+
+  /// Whether the value that forward made is used in backward. Call after schedule().
+  [[nodiscard]] bool survives(plan::ValueId value) const { return until(value) != plan::kNone; }
+
+ private:
+  void walk(plan::StepId step, std::vector<Schedule::Made>& holds) {
+    for (const plan::ValueId value : trace_.step_reads(step)) use(value, step);
+    const auto run = replay_[step];
+    for (const plan::OpId op : run) {
+      for (const plan::ValueId value : trace_.makes(op)) made_at_[index(value)] = step;
+    }
+    for (const plan::OpId op : run) {
+      for (const plan::ValueId value : trace_.makes(op)) end_life(value, holds);
+    }
+    for (const plan::OpId op : run) {
+      for (const plan::ValueId value : trace_.reads(op)) {
+        if (made_at_[index(value)] != step) use(value, step);
+      }
+    }
+  }
+
+  void use(plan::ValueId value, plan::StepId step) {
+    if (until(value) == plan::kNone) until_[index(value)] = step;
+  }
+
+  void end_life(plan::ValueId value, std::vector<Schedule::Made>& holds) {
+    if (until(value) == plan::kNone) return;
+    holds.push_back({step_.value_of[index(value)], static_cast<Schedule::Step>(until(value))});
+    until_[index(value)] = plan::kNone;
+  }
+
+  static size_t index(plan::ValueId value) { return static_cast<size_t>(value); }
+  [[nodiscard]] plan::StepId until(plan::ValueId value) const { return until_[index(value)]; }
+
+  const plan::Trace& trace_;
+  const plan::Replay& replay_;
+  const StepTrace& step_;
+  std::vector<plan::StepId> until_;    ///< last use of the life that is walked; kNone: none so far
+  std::vector<plan::StepId> made_at_;  ///< the step whose run makes it, the last one looked at
+};
+
+}  // namespace
+
+uint64_t seen_after(uint64_t seen, const policy::Facts& facts) {
+  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15ULL;
+  const auto fold = [&](uint64_t word) { seen = (seen ^ word) * kPrime ^ (seen >> 29U); };
+  fold(std::hash<std::string_view>()(facts.op));
+  fold(static_cast<uint64_t>(facts.bytes));
+  fold(static_cast<uint64_t>(facts.index) << 32U | facts.result);
+  return seen;
+}
+
+std::vector<tape::ValueId> made_values(const tape::Tape& tape) {
+  std::vector<tape::ValueId> made;
+  for (tape::NodeId id = 0; id < tape.nodes(); ++id) {
+    for (const tape::ValueId value : tape.writes(id)) made.push_back(value);
+    for (const tape::ValueId value : tape.results(id)) made.push_back(value);
+  }
+  return made;
+}
+
+Guide guide_of(const record::Recording& recording, const StepTrace& step, const plan::Trace& trace,
+               plan::Plan plan) {
+  Lives lives(trace, plan.replay, step);
+  Guide guide;
+  guide.schedule = std::make_shared<const Schedule>(lives.schedule());
+  guide.packs = static_cast<uint32_t>(step.step_of_pack.size());
+  std::vector<uint8_t> survives(recording.tape.values(), 0);
+  for (plan::ValueId value = 0; value < trace.values(); ++value) {
+    if (lives.survives(value)) survives[step.value_of[static_cast<size_t>(value)]] = 1;
+  }
+  guide.made = made_values(recording.tape);
+  guide.seen = {0};
+  const auto& tape = recording.tape;
+  for (tape::NodeId id = 0; id < tape.nodes(); ++id) {
+    uint32_t result = 0;
+    const auto add = [&](tape::ValueId value) {
+      const policy::Facts facts{tape.node(id).call->op, tape.buffer_bytes(tape.value(value).buffer),
+                                id, result++};
+      guide.seen.push_back(seen_after(guide.seen.back(), facts));
+      guide.keeps.push_back(survives[value]);
+    };
+    for (const tape::ValueId value : tape.writes(id)) add(value);
+    for (const tape::ValueId value : tape.results(id)) add(value);
+  }
+  guide.plan = std::move(plan);
+  return guide;
+}
+
+}  // namespace remat::budget

@@ -1,0 +1,97 @@
+#include "remat/budget/step_trace.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace remat::budget {
+
+using record::Recording;
+using tape::kNone;
+using tape::NodeId;
+
+namespace {
+
+class Builder {
+ public:
+  explicit Builder(const Recording& recording)
+      : recording_(recording), tape_(recording.tape), profile_(*recording.profile) {}
+
+  StepTrace operator()() {
+    number_values();
+    average_times();
+    for (NodeId id = 0; id < tape_.nodes(); ++id) add_operator(id);
+    trace_.step_of_pack.assign(profile_.packs.size(), plan::kNone);
+    for (const auto& step : profile_.steps) add_step(step);
+    trace_.document.base_us = profile_.base_us();
+    return std::move(trace_);
+  }
+
+ private:
+  void number_values() {
+    number_.assign(tape_.values(), plan::kNone);
+    for (tape::ValueId value = 0; value < tape_.values(); ++value) {
+      if (tape_.value(value).producer == kNone) continue;
+      number_[value] = static_cast<plan::ValueId>(trace_.value_of.size());
+      trace_.value_of.push_back(value);
+      trace_.document.bytes.push_back(tape_.buffer_bytes(tape_.value(value).buffer));
+    }
+  }
+
+  /// One sample an operator is noise; a model runs the same call once a layer.
+  void average_times() {
+    for (NodeId id = 0; id < tape_.nodes(); ++id) {
+      auto& mean = mean_[tape_.node(id).call.get()];
+      mean.us += profile_.node_us[id];
+      ++mean.calls;
+    }
+  }
+
+  void add_operator(NodeId id) {
+    const tape::Node& node = tape_.node(id);
+    const Mean& mean = mean_[node.call.get()];
+    plan::TraceDocument::Op op;
+    op.name = node.call->op;
+    op.us = mean.us / mean.calls;
+    op.random = node.draw != kNone;
+    add_values(tape_.reads(id), op.reads);
+    add_values(tape_.writes(id), op.makes);
+    add_values(tape_.results(id), op.makes);
+    trace_.document.ops.push_back(std::move(op));
+  }
+
+  void add_values(std::span<const tape::ValueId> values, std::vector<plan::ValueId>& numbers) {
+    for (const tape::ValueId value : values) {
+      if (value == kNone || number_[value] == plan::kNone) continue;
+      if (std::find(numbers.begin(), numbers.end(), number_[value]) == numbers.end())
+        numbers.push_back(number_[value]);
+    }
+  }
+
+  void add_step(const record::Profile::Step& measured) {
+    plan::TraceDocument::Step step;
+    step.extra_bytes = std::max<int64_t>(0, measured.extra_bytes);
+    for (const uint32_t pack : measured.packs) {
+      trace_.step_of_pack[pack] = static_cast<plan::StepId>(trace_.document.steps.size());
+      add_values(std::span(&profile_.packs[pack], 1), step.reads);
+    }
+    trace_.document.steps.push_back(std::move(step));
+  }
+
+  struct Mean {
+    double us = 0;
+    int calls = 0;
+  };
+
+  const Recording& recording_;
+  const tape::Tape& tape_;
+  const record::Profile& profile_;
+  std::vector<plan::ValueId> number_;  ///< by the tape's ValueId
+  std::unordered_map<const tape::Call*, Mean> mean_;
+  StepTrace trace_;
+};
+
+}  // namespace
+
+StepTrace step_trace(const Recording& recording) { return Builder(recording)(); }
+
+}  // namespace remat::budget

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "remat/tape/ids.h"
+
+namespace remat::record {
+
+/// What is measured while a step is recorded and its backward runs, for a planner.
+class Profile {
+ public:
+  /// `live` bytes are there before the step: none of them is the step's.
+  explicit Profile(int64_t live) : own_(live), live_before_(live) {}
+
+  /// The backward of one autograd node that asked for saved values.
+  struct Step {
+    const void* node = nullptr;   ///< tells nodes apart while the graph lives
+    std::vector<uint32_t> packs;  ///< what it asked for, by position in `packs`
+    int64_t extra_bytes = 0;      ///< the most that was live until the next step beyond the
+                                  ///< recording's own
+  };
+
+  std::vector<double> node_us;       ///< by NodeId: time of the operator, microseconds
+  std::vector<tape::ValueId> packs;  ///< the values that autograd saved, in that order
+  std::vector<Step> steps;           ///< in the order of backward
+
+  /// An operator is about to run, or has run.
+  void operator_begins() { operator_began_ = Clock::now(); }
+  void operator_ends() { operator_us_ = us_since(operator_began_); }
+  /// The operator became a node.
+  void node_made() { node_us.push_back(operator_us_); }
+
+  /// Backward asks for a saved value, and has it. `live` is what the counting allocator says, and
+  /// `window_peak` the most that it saw since the last call of value_served.
+  void value_asked(const void* node, uint32_t pack, int64_t window_peak);
+  /// `own` is the part of `live` that is the recording's: what it holds and what it has served.
+  void value_served(int64_t own);
+
+  /// The most that was live until the last saved value was asked for, bytes.
+  [[nodiscard]] int64_t peak() const { return peak_; }
+  /// Forward and backward until the last saved value was served, without replays. Microseconds.
+  [[nodiscard]] double base_us() const { return base_us_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double us_since(Clock::time_point then) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - then).count();
+  }
+
+  Clock::time_point operator_began_;
+  double operator_us_ = 0;
+  Clock::time_point resumed_ = Clock::now();  ///< training goes on: it began, or a value was served
+  double base_us_ = 0;
+  int64_t peak_ = 0;
+  int64_t own_;  ///< with what was live before the step
+  int64_t live_before_;
+};
+
+}  // namespace remat::record

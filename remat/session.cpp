@@ -1,0 +1,210 @@
+#include "remat/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include <c10/util/Exception.h>
+
+#include "remat/budget/follower.h"
+#include "remat/memory/ledger.h"
+#include "remat/memory/memory.h"
+#include "remat/recorder_of_thread.h"
+#include "remat/replay/replayer.h"
+
+namespace remat {
+
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+/// The results of which operators take most of what backward wants: "aten::mm 120.0 MiB, ...".
+std::string largest_parts(const plan::Trace& trace) {
+  std::map<std::string, int64_t> by_name;
+  for (plan::ValueId value = 0; value < trace.values(); ++value) {
+    if (trace.saved(value)) by_name[trace.name(trace.producer(value))] += trace.bytes(value);
+  }
+  std::vector<std::pair<int64_t, std::string>> sorted;
+  for (const auto& [name, bytes] : by_name) sorted.emplace_back(bytes, name);
+  std::sort(sorted.rbegin(), sorted.rend());
+  std::ostringstream text;
+  for (size_t i = 0; i < std::min<size_t>(3, sorted.size()); ++i)
+    text << (i == 0 ? "" : ", ") << sorted[i].second << " "
+         << static_cast<double>(sorted[i].first) / kMiB << " MiB";
+  return text.str();
+}
+
+}  // namespace
+
+/// One step at a time: begun, its backward led by a plan or measured, ended.
+struct Session::State {
+  explicit State(const Budget& given) : budget(given) {}
+
+  void begin();
+  void backward_begins();
+  void let_go();
+  void end();
+  void learn(const record::Recording& recorded);
+  void judge_plan();
+  void add_plan(const record::Recording& recorded);
+  [[noreturn]] void report_misfit(const plan::Planned& planned) const;
+  [[nodiscard]] int64_t planning_budget() const { return report.budget_bytes - margin; }
+
+  Budget budget;
+  SessionReport report;
+  budget::Guides guides;
+  std::optional<plan::Trace> trace;  ///< of the step that was measured last
+  /// By how much measured peaks exceeded simulated ones: workspaces of operators and what the user
+  /// holds, which no plan knows of.
+  int64_t margin = 0;
+  bool measure = false;  ///< the next step follows no plan
+
+  // Of the step that is under way.
+  std::shared_ptr<record::Recording> recording;
+  std::shared_ptr<record::Recorder> recorder;
+  std::shared_ptr<budget::Follower> follower;
+  std::shared_ptr<const budget::Guide> guide;  ///< set where backward follows a plan
+  int64_t live_before = 0;
+};
+
+void Session::State::begin() {
+  TORCH_CHECK(record::Recorder::current() == nullptr,
+              "remat: a step of a session cannot begin inside an open region. Close the region, or "
+              "leave it out: the session decides what to keep.");
+  live_before = static_cast<int64_t>(memory::live_bytes());
+  memory::ledger().take_window_peak();
+  report.budget_bytes =
+      budget.activation_bytes > 0 ? budget.activation_bytes : budget.memory_bytes - live_before;
+  TORCH_CHECK(report.budget_bytes > 0, "remat: ", budget.memory_bytes,
+              " bytes are the memory budget and ", live_before,
+              " bytes are live before the step. Raise the budget, or train a smaller model.");
+  guide.reset();
+  if (!record::can_record()) return;
+  follower =
+      std::make_shared<budget::Follower>(std::exchange(measure, false) ? budget::Guides() : guides);
+  recorder = recorder_of_thread();
+  recording = recorder->recording();
+  recording->whole = true;
+  recording->profile = std::make_unique<record::Profile>(live_before);
+  recording->on_backward = [this] { backward_begins(); };
+  recorder->open_region({"plan", [follows = follower](const policy::Facts& facts) {
+                           return follows->decide(facts);
+                         }});
+}
+
+void Session::State::backward_begins() {
+  guide = follower->led_by(*recording);
+  const bool mine = recorder->is_this_thread() && record::Recorder::current() == recorder.get();
+  const auto segments = static_cast<size_t>(std::ceil(std::sqrt(1 + recording->tape.nodes())));
+  if (mine) recorder->close_region(1, guide ? 1 : segments);
+  if (guide) static_cast<replay::Replayer&>(*recording->source).follow(guide->schedule);
+}
+
+void Session::State::end() {
+  if (!recording) return;
+  ++report.steps;
+  const auto ended = recording;
+  let_go();
+  learn(*ended);
+}
+
+/// The graph may outlive the step, and the session.
+void Session::State::let_go() {
+  if (!recording) return;
+  if (recording->open) recorder->close_region(1, 1);  // backward never began
+  {
+    const std::lock_guard lock(recording->mutex);
+    recording->on_backward = nullptr;
+  }
+  recording.reset();
+  recorder.reset();
+}
+
+/// After backward: judges the plan that led the step, or makes one.
+void Session::State::learn(const record::Recording& recorded) {
+  const auto last = static_cast<int64_t>(memory::ledger().take_window_peak());
+  report.measured_peak = std::max(recorded.profile->peak(), last) - live_before;
+  const auto& replayer = static_cast<const replay::Replayer&>(*recorded.source);
+  if (guide && replayer.follows()) {
+    judge_plan();
+  } else if (follower->has_kept()) {
+    std::erase(guides, guide);  // null, or one that backward left
+    measure = true;
+  } else if (!recorded.profile->steps.empty()) {
+    add_plan(recorded);
+  }
+}
+
+void Session::State::judge_plan() {
+  ++report.followed;
+  const int64_t excess = report.measured_peak - guide->plan.cost.peak;
+  if (report.measured_peak <= report.budget_bytes || excess <= margin) return;
+  margin = excess;
+  std::erase(guides, guide);  // planned anew, with the margin, once its kind of step is met again
+}
+
+void Session::State::add_plan(const record::Recording& recorded) {
+  const auto step = budget::step_trace(recorded);
+  trace.emplace(step.document);
+  auto planned = plan::plan_within(*trace, planning_budget());
+  report.plan_seconds += planned.seconds;
+  if (!planned.plan) report_misfit(planned);
+  auto made = budget::guide_of(recorded, step, *trace, std::move(*planned.plan));
+  report.planned_peak = made.plan.cost.peak;
+  report.recompute_percent = made.plan.recompute_percent();
+  guides.insert(guides.begin(), std::make_shared<const budget::Guide>(std::move(made)));
+  ++report.plans;
+}
+
+void Session::State::report_misfit(const plan::Planned& planned) const {
+  const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMiB; };
+  const int64_t least = planned.least_budget + margin;
+  const int64_t fixed = budget.memory_bytes > 0 ? live_before : 0;
+  TORCH_CHECK(false, "remat: the step does not fit its budget of ",
+              mib(report.budget_bytes + fixed), " MiB. The least that fits is ", mib(least + fixed),
+              " MiB",
+              fixed > 0 ? " (" + std::to_string(static_cast<int64_t>(mib(fixed))) +
+                              " MiB of it are live before the step)"
+                        : std::string(),
+              ". What backward wants most of: ", largest_parts(*trace),
+              ". Raise the budget, or take a smaller batch or shorter sequences.");
+}
+
+Session::Session(const Budget& budget) : state_(std::make_unique<State>(budget)) {
+  TORCH_CHECK((budget.activation_bytes > 0) != (budget.memory_bytes > 0),
+              "remat: a session has either a positive activation budget or a positive memory "
+              "budget, in bytes");
+  TORCH_CHECK(memory::is_installed(),
+              "remat: a budget needs counted bytes. Call remat::memory::install() before the model "
+              "is made.");
+}
+
+Session::~Session() { state_->let_go(); }
+
+Session::Step Session::step() {
+  state_->end();
+  state_->begin();
+  return Step(this);
+}
+
+const SessionReport& Session::report() const { return state_->report; }
+
+const plan::Plan* Session::plan() const { return state_->guide ? &state_->guide->plan : nullptr; }
+
+const plan::Trace* Session::trace() const { return state_->trace ? &*state_->trace : nullptr; }
+
+Session::Step::Step(Step&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+
+void Session::Step::end() {
+  if (auto* session = std::exchange(session_, nullptr)) session->state_->end();
+}
+
+Session::Step::~Step() {
+  try {
+    end();
+  } catch (...) {  // a destructor that runs because of an exception must not throw another
+  }
+}
+
+}  // namespace remat
