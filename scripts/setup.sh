@@ -20,6 +20,13 @@ build|ccache|command -v ccache
 build|libgtest-dev|test -e /usr/include/gtest/gtest.h
 build|libbenchmark-dev|test -e /usr/include/benchmark/benchmark.h
 build|nlohmann-json3-dev|test -e /usr/include/nlohmann/json.hpp
+build|libfmt-dev|test -e /usr/include/fmt/format.h
+build|pkg-config|command -v pkg-config
+build|libpcre2-dev|test -e /usr/include/pcre2.h
+build|libutf8proc-dev|test -e /usr/include/utf8proc.h
+build|libcli11-dev|test -e /usr/include/CLI/CLI.hpp
+build|libyaml-cpp-dev|test -e /usr/include/yaml-cpp/yaml.h
+build|zlib1g-dev|test -e /usr/include/zlib.h
 build|python3|command -v "$PYTHON"
 build|python3-venv|"$PYTHON" -c "import ensurepip"
 build|python3-dev|"$PYTHON" -c "import sysconfig; open(sysconfig.get_path('include') + '/Python.h')"

@@ -27,6 +27,8 @@ def check(root: Path, file: str, include: str) -> subprocess.CompletedProcess:
         ("remat/record/bad.cpp", '"remat/saved/handle.h"'),
         ("remat/memory/bad.h", '"remat/tape/tape.h"'),
         ("remat/replay/bad.h", '"remat/remat.h"'),
+        ("remat/bad.h", '"models/config.h"'),
+        ("models/bad.cpp", '"remat/memory/memory.h"'),
     ],
 )
 def test_an_include_against_an_arrow_is_reported_with_its_place(tmp_path, file, include):
@@ -43,6 +45,8 @@ def test_an_include_against_an_arrow_is_reported_with_its_place(tmp_path, file, 
         ("remat/record/good.h", "<ATen/core/Tensor.h>"),
         ("remat/replay/good.cpp", '"remat/saved/handle.h"'),
         ("remat/region.cpp", '"remat/replay/replay.h"'),
+        ("models/good.cpp", '"models/config.h"'),
+        ("models/good.h", "<ATen/core/Tensor.h>"),
     ],
 )
 def test_an_include_along_an_arrow_is_silent(tmp_path, file, include):
