@@ -1,7 +1,11 @@
 # What can be switched on, and the flags that every target of this project is compiled with.
 
 option(REMAT_BUILD_PYTHON "Build the extension module remat._C" ${PROJECT_IS_TOP_LEVEL})
-option(REMAT_BUILD_APP "Build the command line `remat`" ${PROJECT_IS_TOP_LEVEL})
+# A wheel is for Python: the command line would need libraries that pip cannot install.
+if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED SKBUILD)
+  set(REMAT_BUILD_APP_DEFAULT ON)
+endif()
+option(REMAT_BUILD_APP "Build the command line `remat`" ${REMAT_BUILD_APP_DEFAULT})
 option(REMAT_BUILD_TESTS "Build the C++ tests" OFF)
 option(REMAT_BUILD_BENCHMARKS "Build the C++ benchmarks" OFF)
 option(REMAT_PCH "Precompile the libtorch headers" ON)

@@ -15,7 +15,7 @@ namespace remat::policy {
 struct Facts {
   std::string_view
       op;  ///< "aten::mm", the overload behind a dot where there is one: "aten::add.Tensor"
-  int64_t bytes = 0;  ///< of the result's buffer
+  int64_t bytes = 0;    ///< of the result's buffer
   uint32_t index = 0;   ///< operators recorded before it since the outermost region opened
   uint32_t result = 0;  ///< which of the values that the operator made, those it wrote first
 };

@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
+from bitwise import assert_same
 from torch import nn
 
 import remat
 from remat._budget import as_bytes
-from bitwise import assert_same
 
 MIB = 2**20
 
