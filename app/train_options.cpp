@@ -47,6 +47,11 @@ void add_memory(CLI::App& command, Settings& s) {
   add(command, "activation-checkpointing,--gradient-checkpointing", s.activation_checkpointing,
       "Layers whose activations are computed again in backward: none, full (each), sqrt (in "
       "sqrt(n) groups), every:N (each N-th)");
+  add(command, "activation-budget", s.activation_budget,
+      "Bytes that a micro-batch's passes may add to what is live (6GiB, 6G, 6000MB): what is "
+      "recomputed is planned");
+  add(command, "memory-budget", s.memory_budget,
+      "The same for all tensors, weights and optimizer included");
   add(command, "dtype", s.dtype, "Type of the weights: fp32, bf16, auto (as stored)");
   add(command, "bf16", s.bf16, "Run the layers under bfloat16 autocast");
   add(command, "tight-heap", s.tight_heap,

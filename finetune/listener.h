@@ -39,6 +39,8 @@ struct StepReport {
   int64_t activation_peak_bytes = 0;
   int64_t after_forward_bytes = 0;  ///< alive after the first forward, beyond what lived before
   int64_t ops_replayed = 0;         ///< since the process began
+  int64_t budget_bytes = 0;         ///< for activations; 0: no budget
+  int64_t planned_peak_bytes = 0;   ///< of activations, by the plan of the last micro-batch
   double seconds_left = 0;          ///< of training, at the mean pace so far
 };
 

@@ -73,6 +73,8 @@ void Metrics::on_step(const StepReport& report) {
           {"after_forward_bytes", report.after_forward_bytes},
           {"peak_rss_bytes", peak_rss_bytes()},
           {"ops_replayed", report.ops_replayed},
+          {"budget_bytes", report.budget_bytes},
+          {"planned_peak_bytes", report.planned_peak_bytes},
           {"eta_s", report.seconds_left}});
 }
 

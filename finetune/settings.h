@@ -24,8 +24,10 @@ struct Settings {
   std::string dtype = "fp32";  ///< of the weights: fp32, bf16, or auto, as they are stored
   bool bf16 = false;           ///< run the layers under bfloat16 autocast
   std::string activation_checkpointing = "none";
-  bool tight_heap = false;  ///< return freed memory to the system at once
-  int64_t threads = 0;      ///< 0: libtorch's choice
+  std::string activation_budget;  ///< bytes or a size; empty: none
+  std::string memory_budget;      ///< likewise, of all tensors
+  bool tight_heap = false;        ///< return freed memory to the system at once
+  int64_t threads = 0;            ///< 0: libtorch's choice
 
   // Optimisation.
   int64_t batch_size = 1;

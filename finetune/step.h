@@ -5,6 +5,7 @@
 
 #include "finetune/batch.h"
 #include "finetune/model.h"
+#include "remat/session.h"
 
 namespace remat::finetune {
 
@@ -18,7 +19,9 @@ struct Passes {
 
 /// Adds the gradients of one step to the trained parameters. Every trained token counts the same,
 /// in whichever micro-batch it lies: a mean of means would weigh the tokens of short rows more.
-/// Resets the peak of remat::memory.
-Passes forward_and_backward(const Model& model, const std::vector<Batch>& batches);
+/// Resets the peak of remat::memory. With a session every micro-batch is a step of it; throws
+/// DoesNotFit as it does.
+Passes forward_and_backward(const Model& model, const std::vector<Batch>& batches,
+                            Session* session = nullptr);
 
 }  // namespace remat::finetune

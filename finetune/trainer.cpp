@@ -13,6 +13,7 @@
 #include "finetune/generation.h"
 #include "finetune/manifest.h"
 #include "remat/memory/memory.h"
+#include "remat/plan/budget.h"
 #include "remat/stats.h"
 
 namespace remat::finetune {
@@ -83,6 +84,27 @@ int64_t count_steps(const Settings& settings, const Sampler& sampler) {
   return static_cast<int64_t>(std::ceil(settings.epochs * per_epoch));
 }
 
+int64_t budget_bytes(const std::string& flag, const std::string& text) {
+  if (text.empty()) return 0;
+  try {
+    return plan::parse_bytes(text);
+  } catch (const std::invalid_argument& error) {
+    throw Error(Fault::usage, flag + ": " + error.what());
+  }
+}
+
+std::unique_ptr<Session> make_session(const Settings& settings) {
+  const Budget budget{budget_bytes("--activation-budget", settings.activation_budget),
+                      budget_bytes("--memory-budget", settings.memory_budget)};
+  if (budget.activation_bytes == 0 && budget.memory_bytes == 0) return nullptr;
+  if (budget.activation_bytes > 0 && budget.memory_bytes > 0)
+    throw Error(Fault::usage, "give either --activation-budget or --memory-budget");
+  if (settings.activation_checkpointing != "none")
+    throw Error(Fault::usage,
+                "a budget decides what is recomputed: leave --activation-checkpointing out");
+  return std::make_unique<Session>(budget);
+}
+
 int64_t folder_bytes(const fs::path& folder) {
   int64_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -109,6 +131,7 @@ Trainer::Trainer(Settings settings, Listener& listener)
       files_(find_data(settings_.data, settings_.eval_data, settings_.model)),
       train_(load_data(files_.train, settings_)),
       model_(settings_, checkpoint_),
+      session_(make_session(settings_)),
       optimizer_(model_.trained(), settings_.optimizer),
       sampler_({train_.rows(), settings_.batch_size, settings_.accumulation, settings_.shuffle,
                 settings_.seed}),
@@ -172,7 +195,7 @@ void Trainer::train_step() {
   std::vector<Batch> batches;
   for (const auto& rows : sampler_.at(state_.step)) batches.push_back(make_batch(train_, rows));
 
-  const auto passes = forward_and_backward(model_, batches);
+  const auto passes = passes_of(batches);
   const double grad_norm = optimizer_.clip(settings_.max_grad_norm);
   if (!std::isfinite(passes.loss) || !std::isfinite(grad_norm)) {
     throw Error(Fault::non_finite, "step " + std::to_string(state_.step + 1) + ": the loss is " +
@@ -187,6 +210,14 @@ void Trainer::train_step() {
   ++state_.step;
   state_.tokens_seen += passes.tokens;
   report_step(passes, grad_norm, rate, seconds_since(start));
+}
+
+Passes Trainer::passes_of(const std::vector<Batch>& batches) {
+  try {
+    return forward_and_backward(model_, batches, session_.get());
+  } catch (const DoesNotFit& misfit) {
+    throw Error(Fault::budget, misfit.what());
+  }
 }
 
 void Trainer::report_step(const Passes& passes, double grad_norm, double rate, double seconds) {
@@ -208,6 +239,10 @@ void Trainer::report_step(const Passes& passes, double grad_norm, double rate, d
   report.activation_peak_bytes = passes.peak_bytes;
   report.after_forward_bytes = passes.after_forward_bytes;
   report.ops_replayed = stats().ops_replayed;
+  if (session_) {
+    report.budget_bytes = session_->report().budget_bytes;
+    report.planned_peak_bytes = session_->report().planned_peak;
+  }
   report.seconds_left = seconds_here_ / static_cast<double>(state_.step - first_step_) *
                         static_cast<double>(steps_ - state_.step);
   listener_.on_step(report);

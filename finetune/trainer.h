@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "finetune/checkpoint.h"
@@ -37,6 +38,7 @@ class Trainer {
  private:
   void resume();
   void train_step();
+  Passes passes_of(const std::vector<Batch>& batches);
   void report_step(const Passes& passes, double grad_norm, double rate, double seconds);
   void evaluate_and_sample();
   void save_checkpoint();
@@ -52,6 +54,7 @@ class Trainer {
   Dataset train_;
   std::optional<Dataset> valid_;
   Model model_;
+  std::unique_ptr<Session> session_;  ///< where there is a budget
   Optimizer optimizer_;
   Sampler sampler_;
   int64_t steps_;  ///< of the whole training

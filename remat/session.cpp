@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <map>
 #include <sstream>
 
@@ -29,6 +30,7 @@ std::string largest_parts(const plan::Trace& trace) {
   for (const auto& [name, bytes] : by_name) sorted.emplace_back(bytes, name);
   std::sort(sorted.rbegin(), sorted.rend());
   std::ostringstream text;
+  text << std::fixed << std::setprecision(1);
   for (size_t i = 0; i < std::min<size_t>(3, sorted.size()); ++i)
     text << (i == 0 ? "" : ", ") << sorted[i].second << " "
          << static_cast<double>(sorted[i].first) / kMiB << " MiB";
@@ -138,6 +140,8 @@ void Session::State::learn(const record::Recording& recorded) {
 
 void Session::State::judge_plan() {
   ++report.followed;
+  report.planned_peak = guide->plan.cost.peak;
+  report.recompute_percent = guide->plan.recompute_percent();
   const int64_t excess = report.measured_peak - guide->plan.cost.peak;
   if (report.measured_peak <= report.budget_bytes || excess <= margin) return;
   margin = excess;
@@ -159,16 +163,16 @@ void Session::State::add_plan(const record::Recording& recorded) {
 
 void Session::State::report_misfit(const plan::Planned& planned) const {
   const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMiB; };
-  const int64_t least = planned.least_budget + margin;
   const int64_t fixed = budget.memory_bytes > 0 ? live_before : 0;
-  TORCH_CHECK(false, "remat: the step does not fit its budget of ",
-              mib(report.budget_bytes + fixed), " MiB. The least that fits is ", mib(least + fixed),
-              " MiB",
-              fixed > 0 ? " (" + std::to_string(static_cast<int64_t>(mib(fixed))) +
-                              " MiB of it are live before the step)"
-                        : std::string(),
-              ". What backward wants most of: ", largest_parts(*trace),
-              ". Raise the budget, or take a smaller batch or shorter sequences.");
+  const int64_t least = planned.least_budget + margin + fixed;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << "remat: the step does not fit its budget of "
+       << mib(report.budget_bytes + fixed) << " MiB. The least that fits is " << mib(least)
+       << " MiB";
+  if (fixed > 0) text << " (" << mib(fixed) << " MiB of it are live before the step)";
+  text << ". What backward wants most of: " << largest_parts(*trace)
+       << ". Raise the budget, or take a smaller batch or shorter sequences.";
+  throw DoesNotFit(text.str(), least);
 }
 
 Session::Session(const Budget& budget) : state_(std::make_unique<State>(budget)) {

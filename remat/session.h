@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 #include "remat/plan/planner.h"
 
@@ -14,6 +16,18 @@ struct Budget {
   int64_t activation_bytes = 0;
   /// Everything that is live at any time of a step: parameters, optimizer state and inputs as well.
   int64_t memory_bytes = 0;
+};
+
+/// No plan for a step fits its budget. The text names the least that does, and what takes most.
+class DoesNotFit : public std::runtime_error {
+ public:
+  DoesNotFit(const std::string& text, int64_t least_bytes)
+      : std::runtime_error(text), least_bytes_(least_bytes) {}
+  /// The least budget that fits, of the kind that was given.
+  [[nodiscard]] int64_t least_bytes() const { return least_bytes_; }
+
+ private:
+  int64_t least_bytes_;
 };
 
 /// What became of the steps of a session so far.
@@ -63,8 +77,7 @@ class Session {
     /// Ends the step; an error is then lost, end() raises it.
     ~Step();
 
-    /// After backward. Makes a plan where the step had none. Throws c10::Error where nothing fits
-    /// the budget; it names the least budget that does and what takes most of it.
+    /// After backward. Makes a plan where the step had none. Throws DoesNotFit.
     void end();
 
    private:

@@ -108,11 +108,14 @@ TEST_F(SessionTest, ABudgetThatNothingFitsNamesTheLeast) {
   const Net net(8);
   Session session({.activation_bytes = 300 * kKiB});
   std::string error;
+  int64_t least = 0;
   try {
     train(net, x_, 0, &session);
-  } catch (const c10::Error& misfit) {
-    error = misfit.what_without_backtrace();
+  } catch (const DoesNotFit& misfit) {
+    error = misfit.what();
+    least = misfit.least_bytes();
   }
+  EXPECT_GT(least, 300 * kKiB);
   EXPECT_NE(error.find("The least that fits is"), std::string::npos) << error;
   EXPECT_NE(error.find("aten::"), std::string::npos) << error;
 }

@@ -153,6 +153,34 @@ def test_recomputation_changes_no_bit(flags, tmp_path, method):
     assert found["full"] == found["sqrt"] == found["every:2"] == found["none"]
 
 
+def one_size(path):
+    """Rows of one length: steps of one kind, for one plan."""
+    draw = random.Random(5)
+    made = [([draw.randrange(VOCABULARY) for _ in range(32)], [1] * 32) for _ in range(8)]
+    return write_tokens(path, made)
+
+
+@pytest.mark.parametrize("budget", ["activation_budget", "memory_budget"])
+def test_a_budget_changes_no_bit_and_is_kept(flags, tmp_path, budget):
+    flags |= {"data": one_size(tmp_path / "rows.safetensors"), "lora_dropout": 0.1}
+    run("train", **flags, output_dir=tmp_path / "plain")
+    plain = metrics(tmp_path / "plain")[-1]
+    activations = plain["activation_peak_bytes"] * 7 // 10
+    weights = plain["peak_memory_bytes"] - plain["activation_peak_bytes"]
+    size = activations + (weights if budget == "memory_budget" else 0)
+    run("train", **flags, output_dir=tmp_path / "planned", **{budget: size})
+    assert losses(tmp_path / "planned") == losses(tmp_path / "plain")
+    planned = metrics(tmp_path / "planned")[-1]
+    assert planned["ops_replayed"] > 0
+    assert 0 < planned["activation_peak_bytes"] <= activations * 1.01
+
+
+def test_a_budget_that_nothing_fits_is_an_error_with_code_4(flags, tmp_path):
+    done = run("train", **flags, output_dir=tmp_path / "out", activation_budget="20KiB", code=4)
+    assert "error[E4" in done.stderr
+    assert "least that fits" in done.stderr
+
+
 def hf_steps(model, batches, rate, steps, warmup):
     """Losses and gradient norms of the loop that transformers' Trainer runs."""
     from transformers import get_scheduler
@@ -465,6 +493,12 @@ def test_bad_data_is_an_error_with_code_3(flags, data, tmp_path, case):
 
 
 BAD_USAGE = {
+    "two budgets": (["--activation-budget", "1G", "--memory-budget", "2G"], "either"),
+    "no size": (["--activation-budget", "much"], "--activation-budget"),
+    "budget and layers": (
+        ["--activation-budget", "1G", "--activation-checkpointing", "full"],
+        "leave --activation-checkpointing out",
+    ),
     "unknown flag": (["--lora-rr", "8"], "did you mean --lora-r?"),
     "no number": (["--lora-r", "many"], "--lora-r"),
     "no such method": (["--method", "qlora"], "--method"),
