@@ -197,6 +197,8 @@ void Recording::prune(const std::vector<ValueId>& roots,
 }
 
 void Recording::let_go_of_dead_storages() {
+  constexpr size_t kFew = 64;  // not worth the time in a region of a few operators
+  if (memories.size() <= kFew) return;
   for (Memory& memory : memories) {
     if (memory.storage.use_count() == 0) memory.let_go();
   }
