@@ -50,13 +50,15 @@ struct Session::State {
   void learn(const record::Recording& recorded);
   void judge_plan();
   void add_plan(const record::Recording& recorded);
-  [[noreturn]] void report_misfit(const plan::Planned& planned) const;
+  void plan_again_what_no_longer_fits();
+  plan::Plan plan_for(const plan::Trace& step);
+  [[noreturn]] void report_misfit(const plan::Planned& planned, const plan::Trace& step) const;
   [[nodiscard]] int64_t planning_budget() const { return report.budget_bytes - margin; }
 
   Budget budget;
   SessionReport report;
   budget::Guides guides;
-  std::optional<plan::Trace> trace;  ///< of the step that was measured last
+  std::shared_ptr<const plan::Trace> trace;  ///< of the step that was measured last
   /// By how much measured peaks exceeded simulated ones: workspaces of operators and what the user
   /// holds, which no plan knows of.
   int64_t margin = 0;
@@ -83,6 +85,7 @@ void Session::State::begin() {
               " bytes are live before the step. Raise the budget, or train a smaller model.");
   guide.reset();
   if (!record::can_record()) return;
+  plan_again_what_no_longer_fits();
   follower =
       std::make_shared<budget::Follower>(std::exchange(measure, false) ? budget::Guides() : guides);
   recorder = recorder_of_thread();
@@ -138,30 +141,42 @@ void Session::State::learn(const record::Recording& recorded) {
   }
 }
 
+/// Where the peak was higher than planned and too high, plans leave more room from now on.
 void Session::State::judge_plan() {
   ++report.followed;
   report.planned_peak = guide->plan.cost.peak;
   report.recompute_percent = guide->plan.recompute_percent();
   const int64_t excess = report.measured_peak - guide->plan.cost.peak;
-  if (report.measured_peak <= report.budget_bytes || excess <= margin) return;
-  margin = excess;
-  std::erase(guides, guide);  // planned anew, with the margin, once its kind of step is met again
+  if (report.measured_peak > report.budget_bytes) margin = std::max(margin, excess);
 }
 
 void Session::State::add_plan(const record::Recording& recorded) {
-  const auto step = budget::step_trace(recorded);
-  trace.emplace(step.document);
-  auto planned = plan::plan_within(*trace, planning_budget());
-  report.plan_seconds += planned.seconds;
-  if (!planned.plan) report_misfit(planned);
-  auto made = budget::guide_of(recorded, step, *trace, std::move(*planned.plan));
-  report.planned_peak = made.plan.cost.peak;
-  report.recompute_percent = made.plan.recompute_percent();
-  guides.insert(guides.begin(), std::make_shared<const budget::Guide>(std::move(made)));
-  ++report.plans;
+  auto measured = budget::guide_of(recorded);
+  trace = measured.trace;
+  auto plan = plan_for(*trace);
+  report.planned_peak = plan.cost.peak;
+  report.recompute_percent = plan.recompute_percent();
+  guides.insert(guides.begin(), budget::with_plan(std::move(measured), std::move(plan)));
 }
 
-void Session::State::report_misfit(const plan::Planned& planned) const {
+/// A budget of all memory leaves less for activations once gradients and optimizer state are there,
+/// and the margin grows.
+void Session::State::plan_again_what_no_longer_fits() {
+  for (auto& known : guides) {
+    if (known->plan.cost.peak > planning_budget())
+      known = budget::with_plan(*known, plan_for(*known->trace));
+  }
+}
+
+plan::Plan Session::State::plan_for(const plan::Trace& step) {
+  auto planned = plan::plan_within(step, planning_budget());
+  report.plan_seconds += planned.seconds;
+  if (!planned.plan) report_misfit(planned, step);
+  ++report.plans;
+  return std::move(*planned.plan);
+}
+
+void Session::State::report_misfit(const plan::Planned& planned, const plan::Trace& step) const {
   const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMiB; };
   const int64_t fixed = budget.memory_bytes > 0 ? live_before : 0;
   const int64_t least = planned.least_budget + margin + fixed;
@@ -170,7 +185,7 @@ void Session::State::report_misfit(const plan::Planned& planned) const {
        << mib(report.budget_bytes + fixed) << " MiB. The least that fits is " << mib(least)
        << " MiB";
   if (fixed > 0) text << " (" << mib(fixed) << " MiB of it are live before the step)";
-  text << ". What backward wants most of: " << largest_parts(*trace)
+  text << ". What backward wants most of: " << largest_parts(step)
        << ". Raise the budget, or take a smaller batch or shorter sequences.";
   throw DoesNotFit(text.str(), least);
 }
@@ -196,7 +211,7 @@ const SessionReport& Session::report() const { return state_->report; }
 
 const plan::Plan* Session::plan() const { return state_->guide ? &state_->guide->plan : nullptr; }
 
-const plan::Trace* Session::trace() const { return state_->trace ? &*state_->trace : nullptr; }
+const plan::Trace* Session::trace() const { return state_->trace.get(); }
 
 Session::Step::Step(Step&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
 

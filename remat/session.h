@@ -86,7 +86,8 @@ class Session {
     Session* session_;
   };
 
-  /// Begins a step. Ends the one before, if it did not end. Throws c10::Error in an open region.
+  /// Begins a step. Ends the one before, if it did not end. Throws c10::Error in an open region,
+  /// and DoesNotFit where a known kind of step no longer fits.
   Step step();
 
   [[nodiscard]] const SessionReport& report() const;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string_view>
+#include <unordered_set>
 
 namespace remat::budget {
 
@@ -96,16 +97,11 @@ std::vector<tape::ValueId> made_values(const tape::Tape& tape) {
   return made;
 }
 
-Guide guide_of(const record::Recording& recording, const StepTrace& step, const plan::Trace& trace,
-               plan::Plan plan) {
-  Lives lives(trace, plan.replay, step);
+Guide guide_of(const record::Recording& recording) {
   Guide guide;
-  guide.schedule = std::make_shared<const Schedule>(lives.schedule());
-  guide.packs = static_cast<uint32_t>(step.step_of_pack.size());
-  std::vector<uint8_t> survives(recording.tape.values(), 0);
-  for (plan::ValueId value = 0; value < trace.values(); ++value) {
-    if (lives.survives(value)) survives[step.value_of[static_cast<size_t>(value)]] = 1;
-  }
+  guide.step = step_trace(recording);
+  guide.trace = std::make_shared<const plan::Trace>(guide.step.document);
+  guide.packs = static_cast<uint32_t>(guide.step.step_of_pack.size());
   guide.made = made_values(recording.tape);
   guide.seen = {0};
   const auto& tape = recording.tape;
@@ -115,13 +111,24 @@ Guide guide_of(const record::Recording& recording, const StepTrace& step, const 
       const policy::Facts facts{tape.node(id).call->op, tape.buffer_bytes(tape.value(value).buffer),
                                 id, result++};
       guide.seen.push_back(seen_after(guide.seen.back(), facts));
-      guide.keeps.push_back(survives[value]);
     };
     for (const tape::ValueId value : tape.writes(id)) add(value);
     for (const tape::ValueId value : tape.results(id)) add(value);
   }
-  guide.plan = std::move(plan);
   return guide;
+}
+
+std::shared_ptr<const Guide> with_plan(Guide guide, plan::Plan plan) {
+  Lives lives(*guide.trace, plan.replay, guide.step);
+  guide.schedule = std::make_shared<const Schedule>(lives.schedule());
+  std::unordered_set<tape::ValueId> survivors;
+  for (plan::ValueId value = 0; value < guide.trace->values(); ++value) {
+    if (lives.survives(value)) survivors.insert(guide.step.value_of[static_cast<size_t>(value)]);
+  }
+  guide.keeps.clear();
+  for (const tape::ValueId value : guide.made) guide.keeps.push_back(survivors.count(value) != 0);
+  guide.plan = std::move(plan);
+  return std::make_shared<const Guide>(std::move(guide));
 }
 
 }  // namespace remat::budget
