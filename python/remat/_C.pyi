@@ -37,6 +37,9 @@ class Region:
     def dot(self) -> str: ...
     def json(self) -> str: ...
 
+def parse_bytes(text: str) -> int:
+    """Bytes of "6GiB", "6G" or "6000MB". Raises ValueError."""
+
 class Session:
     """Steps within a budget, in bytes; exactly one of the two is positive."""
 

@@ -1,6 +1,5 @@
 """Training in a byte budget."""
 
-import re
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
@@ -8,13 +7,7 @@ from typing import Any
 
 import torch
 
-from remat import _C, memory
-
-_UNITS = {"": 1, "B": 1}
-_UNITS |= {prefix + "iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
-_UNITS |= {prefix: 1024**power for power, prefix in enumerate("KMGT", 1)}
-_UNITS |= {prefix + "B": 1000**power for power, prefix in enumerate("KMGT", 1)}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+from remat import _C
 
 
 def as_bytes(size: str | int) -> int:
@@ -22,16 +15,12 @@ def as_bytes(size: str | int) -> int:
 
     Raises ValueError where it is none of these, or not positive.
     """
-    if isinstance(size, int):
-        amount: float = size
-    else:
-        match = _SIZE.fullmatch(size)
-        if match is None or match[2] not in _UNITS:
-            raise ValueError(f'remat: "{size}" is no size; write bytes, "2GiB" or "2000MB"')
-        amount = float(match[1]) * _UNITS[match[2]]
-    if amount < 1:
-        raise ValueError(f"remat: a budget must be positive, not {size}")
-    return int(amount)
+    try:
+        return _C.parse_bytes(str(size))
+    except ValueError:
+        raise ValueError(
+            f'remat: "{size}" is no amount of memory; write bytes, "2GiB" or "2000MB"'
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -46,10 +35,6 @@ class Report:
     measured_peak: int  #: over what was live when the last step began
     recompute_percent: float  #: of forward and backward, of the plan of the last step
     plan_seconds: float  #: spent on planning, all plans together
-
-
-def _start_counting() -> None:
-    memory.install()
 
 
 class budget:  # noqa: N801  (used like a function, as torch.no_grad is)
@@ -83,7 +68,7 @@ class budget:  # noqa: N801  (used like a function, as torch.no_grad is)
     ) -> None:
         if (activations is None) == (memory is None):
             raise ValueError("remat: give a budget of either activations or memory")
-        _start_counting()
+        _C.install_allocator()
         self._session = _C.Session(
             0 if activations is None else as_bytes(activations),
             0 if memory is None else as_bytes(memory),

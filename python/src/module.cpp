@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
 
+#include "remat/plan/budget.h"
 #include "remat/plan/plan_file.h"
 #include "remat/plan/trace_file.h"
 #include "remat/record/recorder.h"
@@ -143,6 +144,7 @@ class Session {
 };
 
 void add_sessions(py::module_& m) {
+  m.def("parse_bytes", &remat::plan::parse_bytes, py::arg("text"));
   py::class_<Session>(m, "Session", "Steps within a budget.")
       .def(py::init<int64_t, int64_t>(), py::arg("activation_bytes"), py::arg("memory_bytes"))
       .def("begin", &Session::begin)

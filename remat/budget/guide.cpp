@@ -4,14 +4,16 @@
 #include <string_view>
 #include <unordered_set>
 
+#include <c10/util/hash.h>
+
 namespace remat::budget {
 
 using replay::Schedule;
 
 namespace {
 
-/// How long what a plan's replays make is used, and what has to survive forward for them. Walks the
-/// steps backwards: the first use met of a value is the last one.
+/// How long what a plan's replays make is used. Walks the steps backwards: the first use met of a
+/// value is the last one.
 class Lives {
  public:
   Lives(const plan::Trace& trace, const plan::Replay& replay, const StepTrace& step)
@@ -36,9 +38,6 @@ class Lives {
                                                       : static_cast<Schedule::Step>(step));
     return schedule;
   }
-
-  /// Whether the value that forward made is used in backward. Call after schedule().
-  [[nodiscard]] bool survives(plan::ValueId value) const { return until(value) != plan::kNone; }
 
  private:
   void walk(plan::StepId step, std::vector<Schedule::Made>& holds) {
@@ -80,12 +79,9 @@ class Lives {
 }  // namespace
 
 uint64_t seen_after(uint64_t seen, const policy::Facts& facts) {
-  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15ULL;
-  const auto fold = [&](uint64_t word) { seen = (seen ^ word) * kPrime ^ (seen >> 29U); };
-  fold(std::hash<std::string_view>()(facts.op));
-  fold(static_cast<uint64_t>(facts.bytes));
-  fold(static_cast<uint64_t>(facts.index) << 32U | facts.result);
-  return seen;
+  seen = c10::hash_combine(seen, std::hash<std::string_view>()(facts.op));
+  seen = c10::hash_combine(seen, static_cast<uint64_t>(facts.bytes));
+  return c10::hash_combine(seen, static_cast<uint64_t>(facts.index) << 32U | facts.result);
 }
 
 std::vector<tape::ValueId> made_values(const tape::Tape& tape) {
@@ -119,14 +115,13 @@ Guide guide_of(const record::Recording& recording) {
 }
 
 std::shared_ptr<const Guide> with_plan(Guide guide, plan::Plan plan) {
-  Lives lives(*guide.trace, plan.replay, guide.step);
-  guide.schedule = std::make_shared<const Schedule>(lives.schedule());
-  std::unordered_set<tape::ValueId> survivors;
-  for (plan::ValueId value = 0; value < guide.trace->values(); ++value) {
-    if (lives.survives(value)) survivors.insert(guide.step.value_of[static_cast<size_t>(value)]);
-  }
+  guide.schedule =
+      std::make_shared<const Schedule>(Lives(*guide.trace, plan.replay, guide.step).schedule());
+  std::unordered_set<tape::ValueId> kept;
+  for (const plan::ValueId value : plan.kept)
+    kept.insert(guide.step.value_of[static_cast<size_t>(value)]);
   guide.keeps.clear();
-  for (const tape::ValueId value : guide.made) guide.keeps.push_back(survivors.count(value) != 0);
+  for (const tape::ValueId value : guide.made) guide.keeps.push_back(kept.count(value) != 0);
   guide.plan = std::move(plan);
   return std::make_shared<const Guide>(std::move(guide));
 }

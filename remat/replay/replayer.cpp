@@ -15,6 +15,24 @@ using tape::kNone;
 using tape::SavedId;
 using tape::ValueId;
 
+namespace {
+
+std::vector<ValueId> values_of(const Recording& recording, std::span<const SavedId> ids) {
+  std::vector<ValueId> values;
+  values.reserve(ids.size());
+  for (const SavedId id : ids) values.push_back(recording.tape.saved()[id].value);
+  return values;
+}
+
+/// By value, how many of the saved tensors are it.
+std::vector<uint32_t> count_by_value(const Recording& recording, std::span<const SavedId> ids) {
+  std::vector<uint32_t> counts(recording.tape.values(), 0);
+  for (const ValueId value : values_of(recording, ids)) ++counts[value];
+  return counts;
+}
+
+}  // namespace
+
 c10::Storage Replayer::fetch(Recording& recording, SavedId saved) {
   if (recording.whole) recording.announce_backward();
   Freed freed;  // destroyed after the lock is released
@@ -83,8 +101,7 @@ bool Replayer::run_step(Recording& recording, Schedule::Step step, ValueId asked
   for (const auto& made : schedule_->holds[step]) wanted[made.value] = true;
   auto storages =
       run(recording, nodes, wanted, [&](ValueId value) { return *at_hand(recording, value); });
-  std::vector<uint32_t> wanted_by(recording.tape.values(), 0);
-  for (const SavedId id : pending(recording, kNone)) ++wanted_by[recording.tape.saved()[id].value];
+  auto wanted_by = count_by_value(recording, pending(recording, kNone));
   ++wanted_by[asked];
   for (const auto& made : schedule_->holds[step]) {
     cache_[made.value] =
@@ -129,9 +146,8 @@ void Replayer::drop_expired(Schedule::Step step, Freed& freed) {
 /// Lets go of kept values that only replays read, once the last of these has run.
 void Replayer::drop_unneeded(Recording& recording, ValueId asked,
                              std::vector<std::unique_ptr<record::Held>>& let_go) {
-  std::vector<ValueId> wanted = {asked};
-  for (const SavedId id : pending(recording, kNone))
-    wanted.push_back(recording.tape.saved()[id].value);
+  auto wanted = values_of(recording, pending(recording, kNone));
+  wanted.push_back(asked);
   const auto at_hand = [&](ValueId value) {
     return cache_.count(value) != 0 || recording.is_kept(value);
   };
@@ -177,9 +193,7 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
   Storages hand(recording.tape.values());  // keeps what was found at hand alive until it is read
   const auto at_hand = [&](ValueId value) {
     if (hand[value]) return true;
-    const auto cached = cache_.find(value);
-    auto storage = cached != cache_.end() ? std::make_optional(cached->second.storage)
-                                          : recording.at_hand(value);
+    auto storage = this->at_hand(recording, value);
     if (storage) hand[value] = std::move(*storage);
     return static_cast<bool>(hand[value]);
   };
@@ -206,8 +220,7 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
 }
 
 void Replayer::hold(const Recording& recording, std::span<const SavedId> pending, Storages made) {
-  std::vector<uint32_t> wanted_by(made.size(), 0);
-  for (const SavedId id : pending) ++wanted_by[recording.tape.saved()[id].value];
+  const auto wanted_by = count_by_value(recording, pending);
   for (ValueId value = 0; value < made.size(); ++value) {
     if (!made[value]) continue;
     const bool boundary = wanted_by[value] == 0;
@@ -228,9 +241,7 @@ void Replayer::served(ValueId value, Freed& freed) {
 /// Frees the values from which no pending saved tensor is to be recomputed any more.
 void Replayer::drop_boundaries(const Recording& recording, Freed& freed) {
   std::vector<bool> needed(recording.tape.values(), false);
-  std::vector<ValueId> wanted;
-  for (const SavedId id : pending(recording, kNone))
-    wanted.push_back(recording.tape.saved()[id].value);
+  const auto wanted = values_of(recording, pending(recording, kNone));
   for (const ValueId value : wanted) needed[value] = true;
   const auto cached = [&](ValueId value) { return cache_.count(value) != 0; };
   for (const tape::NodeId id : tape::slice(recording.tape, wanted, cached)) {

@@ -40,14 +40,6 @@ std::vector<int64_t> joined(const Rows& rows) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  auto name = (fs::temp_directory_path() / "remat-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
-
 void write_model(const fs::path& folder) {
   fs::create_directories(folder);
   finetune::write_text(folder / "config.json", kConfig);

@@ -7,24 +7,10 @@
 
 #include "finetune/listener.h"
 #include "finetune/settings.h"
+#include "tests/support/temporary_folder.h"
 
 /// A training that takes milliseconds: a decoder of three layers with random weights, a few rows.
 namespace remat::testing {
-
-/// An empty folder that is removed with all in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 constexpr int64_t kVocabulary = 101;
 constexpr size_t kLayers = 3;

@@ -8,10 +8,12 @@
 #include "models/folder.h"
 #include "models/safetensors.h"
 #include "tests/models/error_of.h"
-#include "tests/models/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace remat::models {
 namespace {
+
+using remat::testing::TemporaryFolder;
 
 constexpr const char* kConfig = R"({"model_type": "llama", "vocab_size": 24, "hidden_size": 16,
   "intermediate_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,

@@ -7,10 +7,12 @@
 #include <sys/resource.h>
 
 #include "tests/models/error_of.h"
-#include "tests/models/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace remat::models::safetensors {
 namespace {
+
+using remat::testing::TemporaryFolder;
 
 namespace fs = std::filesystem;
 

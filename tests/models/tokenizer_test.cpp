@@ -6,10 +6,12 @@
 #include "models/splitter.h"
 #include "models/utf8.h"
 #include "tests/models/error_of.h"
-#include "tests/models/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace remat::models {
 namespace {
+
+using remat::testing::TemporaryFolder;
 
 // Whole tokenizers are compared with Hugging Face's in tests/python/test_tokenizer_parity.py.
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <unistd.h>
 
-namespace remat::models {
+namespace remat::testing {
 
 /// A fresh folder, removed at the end.
 class TemporaryFolder {
@@ -29,4 +29,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace remat::models
+}  // namespace remat::testing
