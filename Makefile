@@ -6,7 +6,7 @@ STEP := @scripts/step.sh
 SETUP := @scripts/setup.sh
 
 .NOTPARALLEL:
-.PHONY: help setup build test test-cpp test-asan test-python test-examples test-wheel \
+.PHONY: help setup build test test-cpp test-asan test-python test-fuzz test-examples test-wheel \
         check-includes lint tidy format bench demo clean
 
 help:  ## Show this list
@@ -37,6 +37,10 @@ test-asan:  ## Run the C++ tests under AddressSanitizer and UndefinedBehaviorSan
 test-python: build  ## Run the Python tests
 	$(SETUP) build test demo
 	$(STEP) "Python tests" $(PYTHON) -m pytest
+
+test-fuzz:  ## Fuzz the readers of foreign files for five minutes
+	$(SETUP) build fuzz
+	$(STEP) "fuzzers" scripts/fuzz.sh 150
 
 test-examples: build  ## Build the C++ examples against the installed package; run all examples
 	$(SETUP) build test

@@ -1,7 +1,7 @@
 #include <cstdint>
-#include <fstream>
 #include <iostream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -10,7 +10,13 @@
 
 #include "app/commands.h"
 #include "app/run.h"
+#include "app/train_options.h"
+#include "finetune/batch.h"
 #include "finetune/error.h"
+#include "finetune/file.h"
+#include "finetune/model.h"
+#include "finetune/traced_step.h"
+#include "models/config.h"
 #include "remat/plan/budget.h"
 #include "remat/plan/plan_file.h"
 #include "remat/plan/planner.h"
@@ -28,12 +34,23 @@ using plan::Trace;
 
 struct PlanOptions {
   std::string trace;
+  finetune::Settings training;  ///< whose step is measured where no trace is given
+  std::string trace_output;
   std::string budget;
   std::string output;
   plan::PlannerOptions planner;
   bool sweep = false;
   bool json = false;
 };
+
+/// The training step of a model, on random tokens: what is kept and recomputed does not depend on
+/// them.
+Trace measure(const finetune::Settings& training) {
+  const auto vocabulary = models::read_config(training.model).vocab_size;
+  const finetune::Model model(training, {});
+  return finetune::traced_step(
+      model, finetune::random_batch(training.batch_size, training.max_length, vocabulary));
+}
 
 Trace read(const std::string& file) {
   try {
@@ -123,11 +140,11 @@ void print_text(const Trace& trace, const Planned& planned) {
   std::cout << fmt::format("planned in {:.3f} s\n", planned.seconds);
 }
 
-void save(const plan::Plan& plan, const std::string& file) {
-  std::ofstream out(file);
-  plan::write_plan(plan, out);
-  out.flush();
-  if (!out) throw Error(Fault::runtime, file + ": cannot be written");
+template <typename Write>
+void save(const std::string& file, const Write& write) {
+  std::ostringstream text;
+  write(text);
+  finetune::replace_text(file, text.str());
 }
 
 void run_budget(const Trace& trace, int64_t plain_bytes, const PlanOptions& options) {
@@ -148,7 +165,8 @@ void run_budget(const Trace& trace, int64_t plain_bytes, const PlanOptions& opti
             100.0 * static_cast<double>(planned.least_budget) / static_cast<double>(plain_bytes),
             plain_bytes));
   }
-  if (!options.output.empty()) save(*planned.plan, options.output);
+  if (!options.output.empty())
+    save(options.output, [&](std::ostream& out) { plan::write_plan(*planned.plan, out); });
 }
 
 /// From plain training down to where nothing fits, in steps of 5 %.
@@ -182,7 +200,12 @@ void run_plan(const PlanOptions& options) {
   if (options.sweep == !options.budget.empty()) {
     throw Error(Fault::usage, "give either --activation-budget or --sweep");
   }
-  const Trace trace = read(options.trace);
+  if (options.trace.empty() == options.training.model.empty()) {
+    throw Error(Fault::usage, "give either --trace or the --model whose step is to be planned");
+  }
+  const Trace trace = options.trace.empty() ? measure(options.training) : read(options.trace);
+  if (!options.trace_output.empty())
+    save(options.trace_output, [&](std::ostream& out) { plan::write_trace(trace, out); });
   const int64_t plain_bytes = plan::plain_peak(trace);
   if (options.sweep) {
     run_sweep(trace, plain_bytes, options);
@@ -191,14 +214,35 @@ void run_plan(const PlanOptions& options) {
   }
 }
 
+/// The flags of `remat train` that decide what a step computes.
+void add_step(CLI::App& command, PlanOptions& options) {
+  auto& training = options.training;
+  command.option_defaults()->group("Instead of a trace, the step of a model");
+  add_model_option(command, training.model)->required(false);
+  command
+      .add_option("--max-length", training.max_length, "Tokens of a row, which are random")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
+  command
+      .add_option("--per-device-train-batch-size", training.batch_size, "Rows of the micro-batch")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--trace-output", options.trace_output,
+                     "Save the step as a trace, format remat-trace-1");
+  add_arithmetic_options(command, training);
+  add_method_options(command, training);
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("plan", "What to keep and what to recompute of a recorded training step");
+      app.add_subcommand("plan", "What to keep and what to recompute of a training step");
   command->footer(kExitCodes);
   const auto options = std::make_shared<PlanOptions>();
-  command->add_option("--trace", options->trace, "Recorded step, format remat-trace-1")->required();
+  command->add_option("--trace", options->trace, "Recorded step, format remat-trace-1");
+  add_step(*command, *options);
+  command->option_defaults()->group("Planning");
   command->add_option("--activation-budget", options->budget,
                       "Bytes of activations at once: 6GiB, 6G, 6000MB, or 50% of plain training");
   command->add_flag("--sweep", options->sweep,

@@ -64,6 +64,7 @@ void Progress::on_start(const finetune::StartReport& report) {
                   "to evaluate on",
                   grouped(report.rows), grouped(report.tokens), grouped(report.trained_tokens),
                   report.longest_row, report.truncated_rows, grouped(report.eval_rows)));
+  line(fmt::format(" batch  {} x {} rows a step", report.accumulation, report.batch_size));
   if (report.first_step > 0) line(fmt::format(" resume after step {}", report.first_step));
   line(fmt::format("{:>13} {:>9} {:>9} {:>8} {:>9} {:>14} {:>9}", "step", "loss", "lr", "gnorm",
                    "tokens/s", "peak", "eta"));

@@ -16,6 +16,16 @@ CLI::Option* add(CLI::App& command, const std::string& name, T& value, const std
   return command.add_option("--" + name, value, help)->capture_default_str()->take_last();
 }
 
+/// A positive number, or auto, which becomes kLargestBatch.
+CLI::Validator rows_or_auto() {
+  const auto check = [](std::string& text) {
+    if (text == "auto") text = std::to_string(finetune::kLargestBatch);
+    if (text == std::to_string(finetune::kLargestBatch)) return std::string();
+    return CLI::PositiveNumber(text);
+  };
+  return {check, "ROWS|auto"};
+}
+
 void add_data(CLI::App& command, Settings& s) {
   command.option_defaults()->group("Model and data");
   add_model_option(command, s.model);
@@ -29,19 +39,6 @@ void add_data(CLI::App& command, Settings& s) {
   add(command, "shuffle", s.shuffle, "Visit rows in a new order every epoch");
 }
 
-void add_method(CLI::App& command, Settings& s, std::string& targets) {
-  command.option_defaults()->group("Method");
-  add(command, "method", s.method, "What is trained: adapters or everything")
-      ->check(CLI::IsMember({"lora", "full"}));
-  add(command, "adapter", s.adapter, "Folder of PEFT to start from instead of a fresh adapter");
-  add(command, "lora-r", s.lora.r, "Rank")->check(CLI::PositiveNumber);
-  add(command, "lora-alpha", s.lora.alpha, "Scale: alpha / r");
-  add(command, "lora-dropout", s.lora.dropout, "Dropout before A");
-  add(command, "lora-target-modules", targets,
-      "Linear layers by name, separated by commas, or all-linear: all but the head");
-  add(command, "use-rslora", s.lora.rslora, "Scale by alpha / sqrt(r)");
-}
-
 void add_memory(CLI::App& command, Settings& s) {
   command.option_defaults()->group("Memory and arithmetic");
   add(command, "activation-checkpointing,--gradient-checkpointing", s.activation_checkpointing,
@@ -52,8 +49,10 @@ void add_memory(CLI::App& command, Settings& s) {
       "recomputed is planned");
   add(command, "memory-budget", s.memory_budget,
       "The same for all tensors, weights and optimizer included");
-  add(command, "dtype", s.dtype, "Type of the weights: fp32, bf16, auto (as stored)");
-  add(command, "bf16", s.bf16, "Run the layers under bfloat16 autocast");
+  add(command, "plan", s.plan,
+      "File of a plan (plan.json of a training, or of `remat plan --output`): followed where it is "
+      "for the step and fits the budget");
+  add_arithmetic_options(command, s);
   add(command, "tight-heap", s.tight_heap,
       "Return freed memory to the system at once: fewer resident bytes, slower steps");
   add(command, "threads", s.threads, "Threads of one operator; 0: as many as cores")
@@ -62,8 +61,9 @@ void add_memory(CLI::App& command, Settings& s) {
 
 void add_optimisation(CLI::App& command, Settings& s) {
   command.option_defaults()->group("Optimisation");
-  add(command, "per-device-train-batch-size", s.batch_size, "Rows of a micro-batch")
-      ->check(CLI::PositiveNumber);
+  add(command, "per-device-train-batch-size", s.batch_size,
+      "Rows of a micro-batch; auto: as many as fit the budget")
+      ->check(rows_or_auto());
   add(command, "gradient-accumulation-steps", s.accumulation, "Micro-batches of a step")
       ->check(CLI::PositiveNumber);
   command
@@ -128,16 +128,35 @@ void add_config_option(CLI::App& command) {
       ->configurable(false);
 }
 
+void add_arithmetic_options(CLI::App& command, Settings& s) {
+  add(command, "dtype", s.dtype, "Type of the weights: fp32, bf16, auto (as stored)");
+  add(command, "bf16", s.bf16, "Run the layers under bfloat16 autocast");
+}
+
+void add_method_options(CLI::App& command, Settings& s) {
+  command.option_defaults()->group("Method");
+  add(command, "method", s.method, "What is trained: adapters or everything")
+      ->check(CLI::IsMember({"lora", "full"}));
+  add(command, "adapter", s.adapter, "Folder of PEFT to start from instead of a fresh adapter");
+  add(command, "lora-r", s.lora.r, "Rank")->check(CLI::PositiveNumber);
+  add(command, "lora-alpha", s.lora.alpha, "Scale: alpha / r");
+  add(command, "lora-dropout", s.lora.dropout, "Dropout before A");
+  command
+      .add_option_function<std::string>(
+          "--lora-target-modules", [&s](const std::string& names) { s.lora.targets = split(names); },
+          "Linear layers by name, separated by commas, or all-linear: all but the head")
+      ->default_str("all-linear")
+      ->take_last();
+  add(command, "use-rslora", s.lora.rslora, "Scale by alpha / sqrt(r)");
+}
+
 void add_train_options(CLI::App& command, Settings& settings) {
-  const auto targets = std::make_shared<std::string>("all-linear");
   add_data(command, settings);
-  add_method(command, settings, *targets);
+  add_method_options(command, settings);
   add_memory(command, settings);
   add_optimisation(command, settings);
   add_output(command, settings);
   add_config_option(command);
-  command.parse_complete_callback(
-      [targets, &settings] { settings.lora.targets = split(*targets); });
 }
 
 }  // namespace remat::app

@@ -7,107 +7,119 @@ from pathlib import Path
 
 import numpy as np
 from errors import DemoError
+from progress import Progress
 from result import Result, Step
 from safetensors.numpy import save_file
 from settings import Settings
 
 BINARY = Path(__file__).resolve().parent.parent / "build" / "release" / "app" / "remat"
-RECIPES = ("none", "full", "sqrt")
 
 Blocks = list[list[int]]
 
 
-def fine_tune(
-    recipe: str, train: Blocks, held_out: Blocks, settings: Settings, adapter: Path, folder: Path
-) -> Result:
-    """Trains from the adapter of peft in `adapter`, one block a step, in their order."""
-    folder.mkdir(parents=True, exist_ok=True)
-    blocks = _write_tokens(folder / "train.safetensors", train)
-    others = _write_tokens(folder / "valid.safetensors", held_out)
-    result = Result(f"cli {recipe}", len(train[0]))
-    result.held_out_before = _evaluate(settings, adapter, others)
-    _run(_train_command(recipe, len(train), settings, adapter, blocks, others, folder / recipe))
-    return _read(result, folder / recipe)
+class CommandLine:
+    """Trains one block a step, in their order, always from the same adapter of peft."""
+
+    def __init__(
+        self,
+        train: Blocks,
+        held_out: Blocks,
+        settings: Settings,
+        adapter: Path,
+        folder: Path,
+        progress: Progress,
+    ):
+        if not BINARY.exists():
+            raise DemoError(f"no {BINARY}: `make build` builds it")
+        self._folder = folder
+        self._progress = progress
+        self._steps, self._tokens = len(train), len(train[0])
+        self._train = _write_tokens(folder / "train.safetensors", train)
+        self._held_out = _write_tokens(folder / "held_out.safetensors", held_out)
+        self._settings = settings
+        self._common = {
+            "model": settings.model,
+            "adapter": adapter,
+            "max-length": self._tokens,
+            "threads": settings.threads,
+        }
+        self._held_out_before = self._evaluate()
+
+    def fine_tune(self, memory: str | int) -> Result:
+        """By a way of checkpointing ("none", "full", "sqrt"), or within a budget in bytes."""
+        in_budget = isinstance(memory, int)
+        result = Result(f"cli {'budget' if in_budget else memory}", self._tokens, "remat train")
+        result.held_out_before = self._held_out_before
+        out = self._folder / result.name.replace(" ", "-")
+        flag = "activation-budget" if in_budget else "activation-checkpointing"
+        self._run("train", self._recipe() | {flag: memory, "output-dir": out}, result.name)
+        _read(out, result)
+        self._progress.milestone(
+            f"{result.name}: loss {result.last_loss:.4f}, {result.tokens_per_second:.1f} tokens/s"
+        )
+        return result
+
+    def _recipe(self) -> dict:
+        return {
+            "data": self._train,
+            "eval-data": self._held_out,
+            "shuffle": "false",
+            "learning-rate": self._settings.learning_rate,
+            "lr-scheduler-type": "constant",
+            "weight-decay": 0.01,  # torch.optim.AdamW's own, which the other program uses
+            "max-grad-norm": 0,
+            "max-steps": self._steps,
+            "save-steps": 0,
+            "seed": self._settings.seed,
+            "overwrite": "true",
+        }
+
+    def _evaluate(self) -> float:
+        lines = self._run("eval", {"data": self._held_out, "json": "true"}, "cli: held-out loss")
+        return json.loads("\n".join(lines))["eval_loss"]
+
+    def _run(self, command: str, flags: dict, name: str) -> list[str]:
+        """The lines that it printed; each is shown while it runs."""
+        words = [f"--{name}={value}" for name, value in (self._common | flags).items()]
+        lines = []
+        with subprocess.Popen(
+            [str(BINARY), command, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            for line in process.stdout:
+                lines.append(line.rstrip())
+                self._progress.note(f"{name}: {lines[-1]}")
+        if process.returncode != 0:
+            raise DemoError(
+                f"remat {command} ended with {process.returncode}:\n" + "\n".join(lines)
+            )
+        return lines
 
 
-def _train_command(
-    recipe: str,
-    steps: int,
-    settings: Settings,
-    adapter: Path,
-    train: Path,
-    held_out: Path,
-    out: Path,
-) -> list[str]:
-    flags = {
-        "model": settings.model,
-        "adapter": adapter,
-        "data": train,
-        "eval-data": held_out,
-        "shuffle": "false",
-        "activation-checkpointing": recipe,
-        "learning-rate": settings.learning_rate,
-        "lr-scheduler-type": "constant",
-        # torch.optim.AdamW's own, which the other runs use.
-        "weight-decay": 0.01,
-        "max-grad-norm": 0,
-        "max-length": 1 << 20,
-        "max-steps": steps,
-        "save-steps": 0,
-        "seed": settings.seed,
-        "threads": settings.threads,
-        "output-dir": out,
-        "overwrite": "true",
-    }
-    return ["train", *_words(flags)]
-
-
-def _evaluate(settings: Settings, adapter: Path, data: Path) -> float:
-    flags = {
-        "model": settings.model,
-        "adapter": adapter,
-        "data": data,
-        "max-length": 1 << 20,
-        "threads": settings.threads,
-    }
-    return json.loads(_run(["eval", "--json", *_words(flags)]))["eval_loss"]
-
-
-def _words(flags: dict) -> list[str]:
-    return [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-
-
-def _run(arguments: list[str]) -> str:
-    if not BINARY.exists():
-        raise DemoError(f"no {BINARY}: `make build` builds it")
-    done = subprocess.run([str(BINARY), *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise DemoError(f"remat {arguments[0]} ended with {done.returncode}:\n{done.stderr}")
-    return done.stdout
-
-
-def _read(result: Result, out: Path) -> Result:
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    for line in lines:
-        if line["event"] == "step":
+def _read(out: Path, result: Result) -> None:
+    for line in (out / "metrics.jsonl").read_text().splitlines():
+        fact = json.loads(line)
+        if fact["event"] == "step":
             result.steps.append(
                 Step(
-                    line["loss"],
-                    line["step_time_s"],
-                    line["activation_peak_bytes"],
-                    line["after_forward_bytes"],
+                    fact["loss"],
+                    fact["step_time_s"],
+                    fact["activation_peak_bytes"],
+                    fact["after_forward_bytes"],
                 )
             )
-            result.ops_replayed = line["ops_replayed"]
-        elif line["event"] == "eval":
-            result.held_out_after = line["eval_loss"]
+            result.ops_replayed = fact["ops_replayed"]
+        elif fact["event"] == "eval":
+            result.held_out_after = fact["eval_loss"]
     weights = (out / "final" / "adapter_model.safetensors").read_bytes()
     result.adapter_sha256 = hashlib.sha256(weights).hexdigest()
-    return result
 
 
 def _write_tokens(path: Path, blocks: Blocks) -> Path:
     """A row a block; every token is trained on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     flat = [token for block in blocks for token in block]
     save_file(
         {

@@ -4,6 +4,7 @@ import gc
 import hashlib
 import time
 import warnings
+from pathlib import Path
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -56,6 +57,10 @@ class FineTuning:
             batches = [_batch(block) for block in blocks]
             losses = [self._model(input_ids=b, labels=b).loss.item() for b in batches]
         return sum(losses) / len(losses)
+
+    def save_adapter(self, folder: Path) -> None:
+        """The LoRA weights as they are now, for another program to start from."""
+        self._model.save_pretrained(folder)
 
     def ops_replayed(self) -> int:
         """Operators that remat ran a second time, since the start."""

@@ -1,9 +1,14 @@
-"""The race: all recipes train in turns, so that noise on the machine meets all alike."""
+"""The race: the recipes train in turns, so that noise on the machine meets all alike.
+
+`remat train` follows alone, run by run: a step of it cannot wait for another process.
+"""
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import report
+from command_line import CommandLine
 from progress import Progress
 from recipe import RECIPES
 from result import Result
@@ -13,8 +18,21 @@ from worker import Worker
 Blocks = list[list[int]]
 
 
-def race(train: Blocks, held_out: Blocks, settings: Settings, progress: Progress) -> list[Result]:
-    """One result a recipe."""
+def race(
+    train: Blocks, held_out: Blocks, settings: Settings, folder: Path, progress: Progress
+) -> list[Result]:
+    """One result a recipe, then one a run of `remat train`; its files are written to `folder`."""
+    adapter = folder / "adapter"
+    results = _race_of_recipes(train, held_out, settings, adapter, progress)
+    cli = CommandLine(train, held_out, settings, adapter, folder, progress)
+    plain = cli.fine_tune("none")
+    half = plain.activation_peak_bytes // 2
+    return [*results, plain, cli.fine_tune("full"), cli.fine_tune("sqrt"), cli.fine_tune(half)]
+
+
+def _race_of_recipes(
+    train: Blocks, held_out: Blocks, settings: Settings, adapter: Path, progress: Progress
+) -> list[Result]:
     results = {name: Result(name, len(train[0])) for name in RECIPES}
     with ExitStack() as stack:
         workers = [
@@ -23,6 +41,7 @@ def race(train: Blocks, held_out: Blocks, settings: Settings, progress: Progress
         for worker in workers:
             progress.note(f"{worker.name}: held-out loss before training ...")
             results[worker.name].held_out_before = worker.call("held_out_loss", held_out)
+        workers[0].call("save_adapter", adapter)
         _train_in_turns(workers, train, results, progress)
         for worker in workers:
             progress.note(f"{worker.name}: held-out loss after training ...")

@@ -1,4 +1,4 @@
-"""The recipes: four ways to treat the activations of the same model. One function each."""
+"""The recipes: three ways to treat the activations of the same model. One function each."""
 
 
 def none(model) -> None:
@@ -21,11 +21,4 @@ def full(model) -> None:
     torch(model)
 
 
-def sqrt(model) -> None:
-    """One remat region around every group of ceil(sqrt(n)) consecutive layers."""
-    import remat
-
-    remat.segment(model.get_base_model().model.layers)
-
-
-RECIPES = {recipe.__name__: recipe for recipe in (none, torch, full, sqrt)}
+RECIPES = {recipe.__name__: recipe for recipe in (none, torch, full)}

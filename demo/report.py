@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from result import Result
+from result import Result, by_program
 
 
 def to_json(results: list[Result]) -> str:
@@ -32,10 +32,10 @@ def table(results: list[Result]) -> str:
 
 
 def sentences(results: list[Result]) -> list[str]:
-    """What the table says, of the runs that remat did."""
-    by_name = {result.name: result for result in results}
-    none, torch = by_name["none"], by_name["torch"]
-    return [_sentence(by_name[name], none, torch) for name in ("full", "sqrt")]
+    """What the table says, of the runs that save memory; the first run of a program saves none."""
+    return [
+        _sentence(run, none) for none, *others in by_program(results).values() for run in others
+    ]
 
 
 def bytes_text(count: int) -> str:
@@ -43,14 +43,12 @@ def bytes_text(count: int) -> str:
     return f"{count / 2**20:,.1f} MiB"
 
 
-def _sentence(run: Result, none: Result, torch: Result) -> str:
+def _sentence(run: Result, none: Result) -> str:
     return (
         f"{run.name}: {bytes_text(run.activation_peak_bytes)} of activations at the peak where "
-        f"none needs {bytes_text(none.activation_peak_bytes)} "
-        f"({run.activation_peak_bytes / none.activation_peak_bytes:.2f} x) and torch "
-        f"{bytes_text(torch.activation_peak_bytes)}; a step takes "
-        f"{run.step_seconds / none.step_seconds:.2f} x none's time and "
-        f"{run.step_seconds / torch.step_seconds:.2f} x torch's."
+        f"{none.name} needs {bytes_text(none.activation_peak_bytes)} "
+        f"({run.activation_peak_bytes / none.activation_peak_bytes:.2f} x); a step takes "
+        f"{run.step_seconds / none.step_seconds:.2f} x its time."
     )
 
 
@@ -83,6 +81,7 @@ def _aligned(rows: list[list[str]]) -> str:
 def _facts(result: Result) -> dict:
     return {
         "name": result.name,
+        "program": result.program,
         "losses": result.losses,
         "activation_peak_bytes": result.activation_peak_bytes,
         "after_forward_bytes": result.after_forward_bytes,

@@ -25,6 +25,7 @@ class Result:
 
     name: str
     tokens: int  # per step
+    program: str = "transformers + peft"  # who trains: runs of one program agree bit for bit
     held_out_before: float = 0.0
     held_out_after: float = 0.0
     ops_replayed: int = 0  # over all steps
@@ -61,10 +62,22 @@ class Result:
         return self.tokens / self.step_seconds
 
 
+def by_program(results: list[Result]) -> dict[str, list[Result]]:
+    """The runs of each program, which may sum and draw in another order than other programs."""
+    programs = {result.program: [] for result in results}
+    for result in results:
+        programs[result.program].append(result)
+    return programs
+
+
 def differences(results: list[Result]) -> list[str]:
-    """Every number of training that is not, bit for bit, that of the first run."""
-    reference, *others = results
-    return [line for other in others for line in _differences_of(other, reference)]
+    """Every number of training that is not, bit for bit, that of its program's first run."""
+    return [
+        line
+        for reference, *others in by_program(results).values()
+        for other in others
+        for line in _differences_of(other, reference)
+    ]
 
 
 def _differences_of(run: Result, reference: Result) -> list[str]:

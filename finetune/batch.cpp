@@ -42,4 +42,14 @@ Batch make_batch(const Dataset& dataset, const std::vector<int64_t>& rows) {
   return batch;
 }
 
+Batch random_batch(int64_t rows, int64_t length, int64_t vocabulary) {
+  Batch batch;
+  batch.tokens = at::randint(vocabulary, {rows, length}, at::kLong);
+  batch.labels = at::full({rows, length}, kIgnored, at::kLong);
+  batch.labels.narrow(1, 0, length - 1).copy_(batch.tokens.narrow(1, 1, length - 1));
+  batch.length = rows * length;
+  batch.trained = rows * (length - 1);
+  return batch;
+}
+
 }  // namespace remat::finetune

@@ -20,4 +20,8 @@ struct Batch {
 
 Batch make_batch(const Dataset& dataset, const std::vector<int64_t>& rows);
 
+/// Random tokens (rows, length), all trained on but the first of a row: for measuring a step where
+/// there are no data. Draws from the default generator.
+Batch random_batch(int64_t rows, int64_t length, int64_t vocabulary);
+
 }  // namespace remat::finetune

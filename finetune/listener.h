@@ -12,6 +12,8 @@ namespace remat::finetune {
 struct StartReport {
   int64_t steps = 0;       ///< of the whole training
   int64_t first_step = 0;  ///< steps done before, when resuming
+  int64_t batch_size = 0;  ///< rows of a micro-batch
+  int64_t accumulation = 0;
   int64_t rows = 0;
   int64_t tokens = 0;          ///< of one epoch, without padding
   int64_t trained_tokens = 0;  ///< of them, trained on

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <tuple>
 
+#include <ATen/ATen.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
 
@@ -64,9 +65,8 @@ int64_t steps_of(const models::safetensors::Metadata& metadata) {
 struct Optimizer::Adam : torch::optim::AdamW {
   using AdamW::AdamW;
 
-  AdamWParamState* state_of(const at::Tensor& parameter) const {
-    const auto found = state().find(parameter.unsafeGetTensorImpl());
-    return found == state().end() ? nullptr : static_cast<AdamWParamState*>(found->second.get());
+  const AdamWParamState& state_of(const at::Tensor& parameter) const {
+    return static_cast<const AdamWParamState&>(*state().at(parameter.unsafeGetTensorImpl()));
   }
 
   void set_state(const at::Tensor& parameter, int64_t steps, at::Tensor average,
@@ -79,7 +79,11 @@ struct Optimizer::Adam : torch::optim::AdamW {
 
 Optimizer::Optimizer(NamedTensors parameters, const OptimizerConfig& config)
     : parameters_(std::move(parameters)),
-      adam_(std::make_unique<Adam>(groups(parameters_, config))) {}
+      adam_(std::make_unique<Adam>(groups(parameters_, config))) {
+  for (const auto& [name, parameter] : parameters_) {
+    adam_->set_state(parameter, 0, at::zeros_like(parameter), at::zeros_like(parameter));
+  }
+}
 Optimizer::~Optimizer() = default;
 Optimizer::Optimizer(Optimizer&&) noexcept = default;
 Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
@@ -100,11 +104,10 @@ void Optimizer::save(const fs::path& path) const {
   models::safetensors::NamedTensors all;
   int64_t steps = 0;
   for (const auto& [name, parameter] : parameters_) {
-    const auto* state = adam_->state_of(parameter);
-    if (state == nullptr) continue;
-    steps = state->step();
-    all.emplace_back(kAverage + name, state->exp_avg());
-    all.emplace_back(kSquare + name, state->exp_avg_sq());
+    const auto& state = adam_->state_of(parameter);
+    steps = state.step();
+    all.emplace_back(kAverage + name, state.exp_avg());
+    all.emplace_back(kSquare + name, state.exp_avg_sq());
   }
   models::safetensors::write(path, all, {{"steps", std::to_string(steps)}});
 }

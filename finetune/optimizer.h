@@ -21,7 +21,8 @@ struct OptimizerConfig {
 };
 
 /// libtorch's AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101), a tensor at a time, with its
-/// state in safetensors. As in transformers, norms and biases do not decay.
+/// state in safetensors. As in transformers, norms and biases do not decay. The state is there from
+/// the start, as zeros: what fits a memory budget in the first step then fits it in the second.
 class Optimizer {
  public:
   Optimizer(NamedTensors parameters, const OptimizerConfig& config);
@@ -35,8 +36,8 @@ class Optimizer {
   /// Updates the parameters, and drops their gradients.
   void step(double learning_rate);
 
-  /// Writes and reads one file: exp_avg.NAME and exp_avg_sq.NAME of every parameter that has been
-  /// stepped, and the number of steps. load() throws Error{model} where the file is not of these
+  /// Writes and reads one file: exp_avg.NAME and exp_avg_sq.NAME of every parameter, and
+  /// the number of steps. load() throws Error{model} where the file is not of these
   /// parameters.
   void save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);

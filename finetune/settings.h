@@ -8,6 +8,8 @@
 
 namespace remat::finetune {
 
+inline constexpr int64_t kLargestBatch = 0;
+
 /// What a training is told: the flags of `remat train`, by their names. Negative: not given.
 struct Settings {
   // What to train, on what.
@@ -26,11 +28,12 @@ struct Settings {
   std::string activation_checkpointing = "none";
   std::string activation_budget;  ///< bytes or a size; empty: none
   std::string memory_budget;      ///< likewise, of all tensors
+  std::string plan;               ///< file of a plan to follow where it is for a step and fits
   bool tight_heap = false;        ///< return freed memory to the system at once
   int64_t threads = 0;            ///< 0: libtorch's choice
 
   // Optimisation.
-  int64_t batch_size = 1;
+  int64_t batch_size = 1;  ///< kLargestBatch: as many rows as fit the budget
   int64_t accumulation = 1;
   double learning_rate = -1;  ///< not given: 2e-4 for LoRA, 2e-5 for full
   std::string schedule = "linear";

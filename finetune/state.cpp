@@ -26,6 +26,19 @@ void check_same(const nlohmann::json& saved, const nlohmann::json& expected, con
   }
 }
 
+template <typename Use>
+auto read(const fs::path& folder, const Use& use) {
+  const auto path = folder / kFile;
+  if (!fs::exists(path))
+    throw Error(Fault::model, folder.string() + " is no checkpoint: it has no " + kFile);
+  const auto saved = read_json(path);
+  try {
+    return use(saved);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Fault::model, path.string() + ": " + error.what());
+  }
+}
+
 }  // namespace
 
 State initial_state(const Settings& settings, const fs::path& data) {
@@ -42,17 +55,15 @@ void save_state(const State& state, const fs::path& folder) {
   write_text(folder / kFile, nlohmann::json(state).dump(2) + "\n");
 }
 
+int64_t saved_batch_size(const fs::path& folder) {
+  return read(folder, [](const nlohmann::json& saved) { return saved.at("batch_size").get<int64_t>(); });
+}
+
 State load_state(const fs::path& folder, const State& expected) {
-  const auto path = folder / kFile;
-  if (!fs::exists(path))
-    throw Error(Fault::model, folder.string() + " is no checkpoint: it has no " + kFile);
-  const auto saved = read_json(path);
-  try {
-    check_same(saved, expected, path);
+  return read(folder, [&](const nlohmann::json& saved) {
+    check_same(saved, expected, folder / kFile);
     return saved.get<State>();
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(Fault::model, path.string() + ": " + error.what());
-  }
+  });
 }
 
 }  // namespace remat::finetune

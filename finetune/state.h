@@ -28,6 +28,9 @@ State initial_state(const Settings& settings, const std::filesystem::path& data)
 
 void save_state(const State& state, const std::filesystem::path& folder);
 
+/// The rows of a micro-batch of the training that the checkpoint is of. Throws as load_state does.
+int64_t saved_batch_size(const std::filesystem::path& folder);
+
 /// Throws Error{model} where the folder has no state or one that went on from other settings or
 /// data than `expected`, naming the difference.
 State load_state(const std::filesystem::path& folder, const State& expected);

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
 
+#include "finetune/batch_size.h"
 #include "finetune/error.h"
 #include "finetune/evaluation.h"
+#include "finetune/file.h"
 #include "finetune/generation.h"
 #include "finetune/manifest.h"
 #include "remat/memory/memory.h"
 #include "remat/plan/budget.h"
+#include "remat/plan/plan_file.h"
 #include "remat/stats.h"
 
 namespace remat::finetune {
@@ -93,16 +97,45 @@ int64_t budget_bytes(const std::string& flag, const std::string& text) {
   }
 }
 
-std::unique_ptr<Session> make_session(const Settings& settings) {
+/// Nothing where no budget is given.
+std::optional<Budget> budget_of(const Settings& settings) {
   const Budget budget{budget_bytes("--activation-budget", settings.activation_budget),
                       budget_bytes("--memory-budget", settings.memory_budget)};
-  if (budget.activation_bytes == 0 && budget.memory_bytes == 0) return nullptr;
+  if (budget.activation_bytes == 0 && budget.memory_bytes == 0) return std::nullopt;
   if (budget.activation_bytes > 0 && budget.memory_bytes > 0)
     throw Error(Fault::usage, "give either --activation-budget or --memory-budget");
   if (settings.activation_checkpointing != "none")
     throw Error(Fault::usage,
                 "a budget decides what is recomputed: leave --activation-checkpointing out");
-  return std::make_unique<Session>(budget);
+  return budget;
+}
+
+std::vector<plan::Plan> known_plans(const Settings& settings) {
+  if (settings.plan.empty()) return {};
+  try {
+    return {plan::read_plan(fs::path(settings.plan))};
+  } catch (const std::runtime_error& error) {
+    throw Error(Fault::data, std::string("--plan: ") + error.what());
+  }
+}
+
+std::unique_ptr<Session> make_session(const Settings& settings) {
+  const auto budget = budget_of(settings);
+  if (budget) return std::make_unique<Session>(*budget, known_plans(settings));
+  if (!settings.plan.empty())
+    throw Error(Fault::usage, "--plan needs the --activation-budget or --memory-budget it is for");
+  return nullptr;
+}
+
+int64_t batch_size_in_budget(const Settings& settings, const Model& model, const Dataset& data) {
+  const auto budget = budget_of(settings);
+  if (!budget)
+    throw Error(Fault::usage,
+                "--per-device-train-batch-size auto looks for the most rows that fit a budget: "
+                "give --activation-budget or --memory-budget");
+  const auto live = static_cast<int64_t>(memory::live_bytes());
+  return largest_batch_size(
+      model, data, budget->memory_bytes > 0 ? budget->memory_bytes - live : budget->activation_bytes);
 }
 
 int64_t folder_bytes(const fs::path& folder) {
@@ -133,8 +166,7 @@ Trainer::Trainer(Settings settings, Listener& listener)
       model_(settings_, checkpoint_),
       session_(make_session(settings_)),
       optimizer_(model_.trained(), settings_.optimizer),
-      sampler_({train_.rows(), settings_.batch_size, settings_.accumulation, settings_.shuffle,
-                settings_.seed}),
+      sampler_(make_sampler()),
       steps_(count_steps(settings_, sampler_)),
       schedule_(schedule_shape(settings_.schedule), settings_.rate(), steps_, settings_.warmup),
       checkpoints_(settings_.output, static_cast<size_t>(settings_.save_total_limit)),
@@ -144,6 +176,17 @@ Trainer::Trainer(Settings settings, Listener& listener)
   if (settings_.resume.empty()) checkpoints_.clear();
   checkpoints_.clean();
   if (!checkpoint_.empty()) resume();
+}
+
+/// Settles the size of micro-batches, too. It stays what it was where a training goes on: the rows
+/// of every step depend on it.
+Sampler Trainer::make_sampler() {
+  if (settings_.batch_size == kLargestBatch) {
+    settings_.batch_size = checkpoint_.empty() ? batch_size_in_budget(settings_, model_, train_)
+                                               : saved_batch_size(checkpoint_);
+  }
+  return Sampler({train_.rows(), settings_.batch_size, settings_.accumulation, settings_.shuffle,
+                  settings_.seed});
 }
 
 void Trainer::resume() {
@@ -156,6 +199,8 @@ StartReport Trainer::start_report() const {
   StartReport report;
   report.steps = steps_;
   report.first_step = first_step_;
+  report.batch_size = settings_.batch_size;
+  report.accumulation = settings_.accumulation;
   report.rows = train_.rows();
   report.tokens = train_.tokens();
   report.trained_tokens = train_.trained();
@@ -285,6 +330,11 @@ void Trainer::save_final() {
   report.step = state_.step;
   report.folder = fs::path(settings_.output) / "final";
   save_folder(report.folder, [&](const fs::path& folder) { model_.save(folder); });
+  if (session_ && session_->plan() != nullptr) {
+    std::ostringstream text;
+    plan::write_plan(*session_->plan(), text);
+    replace_text(fs::path(settings_.output) / "plan.json", text.str());
+  }
   report.bytes = folder_bytes(report.folder);
   report.seconds = seconds_since(start);
   listener_.on_save(report);

@@ -36,6 +36,7 @@ class Trainer {
   End run(const std::atomic<bool>& stop);
 
  private:
+  [[nodiscard]] Sampler make_sampler();
   void resume();
   void train_step();
   Passes passes_of(const std::vector<Batch>& batches);

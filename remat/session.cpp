@@ -20,6 +20,10 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
+/// The first step pays for cold caches and fresh pages, and one sample is noise: a plan is made
+/// again when so many steps were timed.
+constexpr int kTimedSteps = 4;
+
 /// The results of which operators take most of what backward wants: "aten::mm 120.0 MiB, ...".
 std::string largest_parts(const plan::Trace& trace) {
   std::map<std::string, int64_t> by_name;
@@ -41,7 +45,8 @@ std::string largest_parts(const plan::Trace& trace) {
 
 /// One step at a time: begun, its backward led by a plan or measured, ended.
 struct Session::State {
-  explicit State(const Budget& given) : budget(given) {}
+  State(const Budget& given, std::vector<plan::Plan> plans)
+      : budget(given), known(std::move(plans)) {}
 
   void begin();
   void backward_begins();
@@ -49,13 +54,17 @@ struct Session::State {
   void end();
   void learn(const record::Recording& recorded);
   void judge_plan();
+  void time_again(const record::Recording& recorded);
   void add_plan(const record::Recording& recorded);
   void plan_again_what_no_longer_fits();
+  [[nodiscard]] std::optional<plan::Plan> known_plan_for(const plan::Trace& step) const;
+  [[nodiscard]] bool wants_profile() const;
   plan::Plan plan_for(const plan::Trace& step);
   [[noreturn]] void report_misfit(const plan::Planned& planned, const plan::Trace& step) const;
   [[nodiscard]] int64_t planning_budget() const { return report.budget_bytes - margin; }
 
   Budget budget;
+  std::vector<plan::Plan> known;
   SessionReport report;
   budget::Guides guides;
   std::shared_ptr<const plan::Trace> trace;  ///< of the step that was measured last
@@ -86,16 +95,23 @@ void Session::State::begin() {
   guide.reset();
   if (!record::can_record()) return;
   plan_again_what_no_longer_fits();
+  const bool profiled = wants_profile();
   follower =
       std::make_shared<budget::Follower>(std::exchange(measure, false) ? budget::Guides() : guides);
   recorder = recorder_of_thread();
   recording = recorder->recording();
   recording->whole = true;
-  recording->profile = std::make_unique<record::Profile>(live_before);
+  if (profiled) recording->profile = std::make_unique<record::Profile>(live_before);
   recording->on_backward = [this] { backward_begins(); };
   recorder->open_region({"plan", [follows = follower](const policy::Facts& facts) {
                            return follows->decide(facts);
                          }});
+}
+
+/// Taking times is not free: it ends when all kinds of steps that are known were timed enough.
+bool Session::State::wants_profile() const {
+  const auto unsettled = [](const auto& known) { return known->timed_steps < kTimedSteps; };
+  return measure || guides.empty() || std::any_of(guides.begin(), guides.end(), unsettled);
 }
 
 void Session::State::backward_begins() {
@@ -128,12 +144,14 @@ void Session::State::let_go() {
 
 /// After backward: judges the plan that led the step, or makes one.
 void Session::State::learn(const record::Recording& recorded) {
-  const auto last = static_cast<int64_t>(memory::ledger().take_window_peak());
-  report.measured_peak = std::max(recorded.profile->peak(), last) - live_before;
+  auto peak = static_cast<int64_t>(memory::ledger().take_window_peak());
+  if (recorded.profile) peak = std::max(peak, recorded.profile->peak());
+  report.measured_peak = peak - live_before;
   const auto& replayer = static_cast<const replay::Replayer&>(*recorded.source);
   if (guide && replayer.follows()) {
     judge_plan();
-  } else if (follower->has_kept()) {
+    if (recorded.profile && guide->timed_steps < kTimedSteps) time_again(recorded);
+  } else if (follower->has_kept() || !recorded.profile) {
     std::erase(guides, guide);  // null, or one that backward left
     measure = true;
   } else if (!recorded.profile->steps.empty()) {
@@ -150,10 +168,31 @@ void Session::State::judge_plan() {
   if (report.measured_peak > report.budget_bytes) margin = std::max(margin, excess);
 }
 
+/// Adds the times of this step to its guide's, and makes the plan again when there are enough.
+void Session::State::time_again(const record::Recording& recorded) {
+  auto timed = budget::timed_again(*guide, recorded);
+  auto plan = timed.plan;
+  if (timed.timed_steps == kTimedSteps) {
+    timed.trace = budget::averaged_trace(timed, recorded.tape);
+    trace = timed.trace;
+    plan = plan::resimulated(plan, *timed.trace);
+    auto planned = plan::plan_within(*timed.trace, planning_budget());
+    report.plan_seconds += planned.seconds;
+    if (planned.plan && planned.plan->cost.us < plan.cost.us) {
+      plan = std::move(*planned.plan);
+      ++report.plans;
+    }
+  }
+  const auto place = std::find(guides.begin(), guides.end(), guide);
+  *place = budget::with_plan(std::move(timed), std::move(plan));
+}
+
 void Session::State::add_plan(const record::Recording& recorded) {
   auto measured = budget::guide_of(recorded);
   trace = measured.trace;
-  auto plan = plan_for(*trace);
+  auto found = known_plan_for(*trace);
+  if (found) measured.timed_steps = kTimedSteps;  // a given plan stays
+  auto plan = found ? std::move(*found) : plan_for(*trace);
   report.planned_peak = plan.cost.peak;
   report.recompute_percent = plan.recompute_percent();
   guides.insert(guides.begin(), budget::with_plan(std::move(measured), std::move(plan)));
@@ -166,6 +205,18 @@ void Session::State::plan_again_what_no_longer_fits() {
     if (known->plan.cost.peak > planning_budget())
       known = budget::with_plan(*known, plan_for(*known->trace));
   }
+}
+
+/// The cheapest of the plans that were given which is for this step and fits.
+std::optional<plan::Plan> Session::State::known_plan_for(const plan::Trace& step) const {
+  std::optional<plan::Plan> best;
+  for (const auto& given : known) {
+    if (plan::match(given, step) == plan::Match::other_step) continue;
+    auto here = plan::resimulated(given, step);
+    if (here.cost.peak > planning_budget()) continue;
+    if (!best || here.cost.us < best->cost.us) best = std::move(here);
+  }
+  return best;
 }
 
 plan::Plan Session::State::plan_for(const plan::Trace& step) {
@@ -190,7 +241,8 @@ void Session::State::report_misfit(const plan::Planned& planned, const plan::Tra
   throw DoesNotFit(text.str(), least);
 }
 
-Session::Session(const Budget& budget) : state_(std::make_unique<State>(budget)) {
+Session::Session(const Budget& budget, std::vector<plan::Plan> known)
+    : state_(std::make_unique<State>(budget, std::move(known))) {
   TORCH_CHECK((budget.activation_bytes > 0) != (budget.memory_bytes > 0),
               "remat: a session has either a positive activation budget or a positive memory "
               "budget, in bytes");

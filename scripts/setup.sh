@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/setup.sh GROUP...
 #
-# Installs what a group (build, test, lint, demo) needs: Debian packages where it may, and the pinned
+# Installs what a group (build, test, lint, fuzz, demo) needs: Debian packages where it may, and the pinned
 # Python packages of requirements/GROUP.txt into .venv. What is already there is left alone, so a
 # second run takes no time. PYTHON names another interpreter than python3 for .venv.
 set -euo pipefail
@@ -32,6 +32,8 @@ build|python3-venv|"$PYTHON" -c "import ensurepip"
 build|python3-dev|"$PYTHON" -c "import sysconfig; open(sysconfig.get_path('include') + '/Python.h')"
 lint|clang-format|command -v clang-format
 lint|clang-tidy|command -v clang-tidy
+fuzz|clang-14|command -v clang++-14
+fuzz|libclang-rt-14-dev|ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a
 demo|jargon-text|dpkg-query --status jargon-text
 END
 }
@@ -102,6 +104,7 @@ main() {
   fi
   put_package_on_path
   for group in "$@"; do
+    [[ -e requirements/$group.txt ]] || continue
     if [[ $(cat ".venv/stamp-$group" 2> /dev/null) != "$(fingerprint)" ]]; then
       step "Python packages: $group" install_python_packages "$group"
       fingerprint > ".venv/stamp-$group"

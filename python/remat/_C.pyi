@@ -40,15 +40,21 @@ class Region:
 def parse_bytes(text: str) -> int:
     """Bytes of "6GiB", "6G" or "6000MB". Raises ValueError."""
 
+class DoesNotFit(RuntimeError):  # noqa: N818  (as in C++)
+    """No plan for a step fits its budget."""
+
+    least_bytes: int
+    """The least budget that fits, of the kind that was given."""
+
 class Session:
     """Steps within a budget, in bytes; exactly one of the two is positive."""
 
-    def __init__(self, activation_bytes: int, memory_bytes: int) -> None: ...
+    def __init__(self, activation_bytes: int, memory_bytes: int, plans: list[str]) -> None: ...
     def begin(self) -> None:
         """Begins a step and ends the one before. RuntimeError in an open region."""
 
     def end(self) -> None:
-        """Does nothing where no step is under way. RuntimeError if no plan fits the budget."""
+        """Does nothing where no step is under way. DoesNotFit if no plan fits the budget."""
 
     def report(self) -> dict[str, Any]: ...
     def plan(self) -> str | None: ...

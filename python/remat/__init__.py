@@ -15,7 +15,7 @@ import torch  # noqa: F401  (loads libtorch before the extension needs it)
 
 from remat import _testing, memory
 from remat._budget import budget, disable, enable
-from remat._C import Policy, __version__
+from remat._C import DoesNotFit, Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential
 from remat._install import install, uninstall
 from remat._policy import everything_saveable, keep_ops, nothing_saveable
@@ -24,6 +24,7 @@ from remat._segment import segment
 from remat._stats import reset_stats, stats
 
 __all__ = [
+    "DoesNotFit",
     "Policy",
     "__version__",
     "_testing",

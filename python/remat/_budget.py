@@ -1,6 +1,7 @@
 """Training in a byte budget."""
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -29,7 +30,8 @@ class Report:
 
     steps: int
     followed: int  #: steps whose backward went by a plan from end to end
-    plans: int  #: one for each sequence of operators and sizes that was met
+    plans: int  #: one for each sequence of operators and sizes that was met, and again where
+    #: times averaged over steps give a cheaper one
     budget_bytes: int  #: for activations, of the last step
     planned_peak: int  #: as simulated, of the plan of the last step; 0: it had none
     measured_peak: int  #: over what was live when the last step began
@@ -56,15 +58,22 @@ class budget:  # noqa: N801  (used like a function, as torch.no_grad is)
         memory: instead, all CPU tensors that are alive at any time of the step, parameters and
             optimizer included. Counting starts with the first use of :mod:`remat.memory` or of this
             class: call remat.memory.install() before the model is made.
+        plans: what :meth:`plan` gave before, here or in another run. A step that one of them is
+            for follows it where it fits; others are planned.
 
     Raises:
         ValueError: not exactly one of the two is given, or it is no size.
-        RuntimeError: on leaving the first step, if no plan fits; it names the least budget that
-            does.
+        RuntimeError: a text of `plans` is no plan.
+        DoesNotFit: (a RuntimeError) on leaving the first step, if no plan fits; its text and its
+            least_bytes name the least budget that does.
     """
 
     def __init__(
-        self, activations: str | int | None = None, *, memory: str | int | None = None
+        self,
+        activations: str | int | None = None,
+        *,
+        memory: str | int | None = None,
+        plans: Sequence[str] = (),
     ) -> None:
         if (activations is None) == (memory is None):
             raise ValueError("remat: give a budget of either activations or memory")
@@ -72,6 +81,7 @@ class budget:  # noqa: N801  (used like a function, as torch.no_grad is)
         self._session = _C.Session(
             0 if activations is None else as_bytes(activations),
             0 if memory is None else as_bytes(memory),
+            list(plans),
         )
 
     def __enter__(self) -> "budget":
@@ -140,16 +150,17 @@ def enable(
     budget: str | int | None = None,
     *,
     memory: str | int | None = None,
+    plans: Sequence[str] = (),
 ) -> budget:
     """Trains the model in a budget: every call of it begins a step, which ends with the next call.
 
     Takes what :class:`budget` takes and returns one, for its report. Evaluation (no grad) is left
-    alone. A step that fits no budget raises RuntimeError at the next call. ValueError if the model
+    alone. A step that fits no budget raises DoesNotFit at the next call. ValueError if the model
     has a budget already.
     """
     if model in _enabled:
         raise ValueError("remat: the model has a budget already; call remat.disable(model) first")
-    hooks = _Hooks(model, _budget(budget, memory=memory))
+    hooks = _Hooks(model, _budget(budget, memory=memory, plans=plans))
     _enabled[model] = hooks
     return hooks.fit
 

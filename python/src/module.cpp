@@ -93,8 +93,8 @@ void add_regions(py::module_& m) {
 /// A session and the step that is under way.
 class Session {
  public:
-  Session(int64_t activation_bytes, int64_t memory_bytes)
-      : session_({activation_bytes, memory_bytes}) {}
+  Session(int64_t activation_bytes, int64_t memory_bytes, const std::vector<std::string>& plans)
+      : session_({activation_bytes, memory_bytes}, read_plans(plans)) {}
 
   void begin() {
     end();
@@ -139,14 +139,40 @@ class Session {
   }
 
  private:
+  static std::vector<remat::plan::Plan> read_plans(const std::vector<std::string>& texts) {
+    std::vector<remat::plan::Plan> plans;
+    for (const auto& text : texts) {
+      std::istringstream in(text);
+      plans.push_back(remat::plan::read_plan(in));
+    }
+    return plans;
+  }
+
   remat::Session session_;
   std::optional<remat::Session::Step> step_;
 };
 
+/// remat.DoesNotFit with the attribute least_bytes.
+void raise_does_not_fit(const remat::DoesNotFit& error) {
+  const auto type = py::module_::import("remat._C").attr("DoesNotFit");
+  py::object raised = type(error.what());
+  raised.attr("least_bytes") = error.least_bytes();
+  PyErr_SetObject(type.ptr(), raised.ptr());
+}
+
 void add_sessions(py::module_& m) {
+  py::exception<remat::DoesNotFit>(m, "DoesNotFit", PyExc_RuntimeError);
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const remat::DoesNotFit& error) {
+      raise_does_not_fit(error);
+    }
+  });
   m.def("parse_bytes", &remat::plan::parse_bytes, py::arg("text"));
   py::class_<Session>(m, "Session", "Steps within a budget.")
-      .def(py::init<int64_t, int64_t>(), py::arg("activation_bytes"), py::arg("memory_bytes"))
+      .def(py::init<int64_t, int64_t, const std::vector<std::string>&>(),
+           py::arg("activation_bytes"), py::arg("memory_bytes"), py::arg("plans"))
       .def("begin", &Session::begin)
       .def("end", &Session::end)
       .def("report", &Session::report)

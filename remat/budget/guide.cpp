@@ -1,5 +1,6 @@
 #include "remat/budget/guide.h"
 
+#include <algorithm>
 #include <functional>
 #include <string_view>
 #include <unordered_set>
@@ -97,6 +98,9 @@ Guide guide_of(const record::Recording& recording) {
   Guide guide;
   guide.step = step_trace(recording);
   guide.trace = std::make_shared<const plan::Trace>(guide.step.document);
+  guide.node_us = recording.profile->node_us;
+  guide.base_us = recording.profile->base_us();
+  guide.timed_steps = 1;
   guide.packs = static_cast<uint32_t>(guide.step.step_of_pack.size());
   guide.made = made_values(recording.tape);
   guide.seen = {0};
@@ -112,6 +116,23 @@ Guide guide_of(const record::Recording& recording) {
     for (const tape::ValueId value : tape.results(id)) add(value);
   }
   return guide;
+}
+
+Guide timed_again(Guide guide, const record::Recording& recording) {
+  const auto& profile = *recording.profile;
+  std::transform(guide.node_us.begin(), guide.node_us.end(), profile.node_us.begin(),
+                 guide.node_us.begin(), std::plus<>());
+  guide.base_us += profile.base_us();
+  ++guide.timed_steps;
+  return guide;
+}
+
+std::shared_ptr<const plan::Trace> averaged_trace(const Guide& guide, const tape::Tape& tape) {
+  auto document = guide.trace->document();
+  const auto us = average_over_calls(tape, guide.node_us);
+  for (size_t op = 0; op < us.size(); ++op) document.ops[op].us = us[op] / guide.timed_steps;
+  document.base_us = guide.base_us / guide.timed_steps;
+  return std::make_shared<const plan::Trace>(std::move(document));
 }
 
 std::shared_ptr<const Guide> with_plan(Guide guide, plan::Plan plan) {

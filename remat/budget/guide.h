@@ -20,6 +20,9 @@ struct Guide {
   std::vector<uint64_t> seen;       ///< hash of what was made before each value, and after the last
   std::vector<tape::ValueId> made;  ///< what the tape calls the values, in the order of making
   uint32_t packs = 0;               ///< values that autograd saves
+  std::vector<double> node_us;      ///< by operator, summed over the steps whose times were taken
+  double base_us = 0;               ///< of the whole step, likewise
+  int timed_steps = 0;
 
   plan::Plan plan;
   std::shared_ptr<const replay::Schedule> schedule;
@@ -31,6 +34,12 @@ Guide guide_of(const record::Recording& recording);
 
 /// The guide with this plan for its trace.
 std::shared_ptr<const Guide> with_plan(Guide guide, plan::Plan plan);
+
+/// The guide with the times of another step of its kind. REQUIRES: the recording has a profile.
+Guide timed_again(Guide guide, const record::Recording& recording);
+
+/// The guide's step with the times averaged over the steps that were timed. `tape`: of any of them.
+std::shared_ptr<const plan::Trace> averaged_trace(const Guide& guide, const tape::Tape& tape);
 
 /// The values that the tape's nodes made, in the order in which policies are asked about them.
 std::vector<tape::ValueId> made_values(const tape::Tape& tape);

@@ -18,7 +18,7 @@ class Builder {
 
   StepTrace operator()() {
     number_values();
-    average_times();
+    node_us_ = average_over_calls(tape_, profile_.node_us);
     for (NodeId id = 0; id < tape_.nodes(); ++id) add_operator(id);
     trace_.step_of_pack.assign(profile_.packs.size(), plan::kNone);
     for (const auto& step : profile_.steps) add_step(step);
@@ -37,21 +37,11 @@ class Builder {
     }
   }
 
-  /// One sample an operator is noise; a model runs the same call once a layer.
-  void average_times() {
-    for (NodeId id = 0; id < tape_.nodes(); ++id) {
-      auto& mean = mean_[tape_.node(id).call.get()];
-      mean.us += profile_.node_us[id];
-      ++mean.calls;
-    }
-  }
-
   void add_operator(NodeId id) {
     const tape::Node& node = tape_.node(id);
-    const Mean& mean = mean_[node.call.get()];
     plan::TraceDocument::Op op;
     op.name = node.call->op;
-    op.us = mean.us / mean.calls;
+    op.us = node_us_[id];
     op.random = node.draw != kNone;
     add_values(tape_.reads(id), op.reads);
     add_values(tape_.writes(id), op.makes);
@@ -77,21 +67,35 @@ class Builder {
     trace_.document.steps.push_back(std::move(step));
   }
 
-  struct Mean {
-    double us = 0;
-    int calls = 0;
-  };
-
   const Recording& recording_;
   const tape::Tape& tape_;
   const record::Profile& profile_;
   std::vector<plan::ValueId> number_;  ///< by the tape's ValueId
-  std::unordered_map<const tape::Call*, Mean> mean_;
+  std::vector<double> node_us_;
   StepTrace trace_;
 };
 
 }  // namespace
 
 StepTrace step_trace(const Recording& recording) { return Builder(recording)(); }
+
+std::vector<double> average_over_calls(const tape::Tape& tape, const std::vector<double>& node_us) {
+  struct Mean {
+    double us = 0;
+    int calls = 0;
+  };
+  std::unordered_map<const tape::Call*, Mean> means;
+  for (NodeId id = 0; id < tape.nodes(); ++id) {
+    auto& mean = means[tape.node(id).call.get()];
+    mean.us += node_us[id];
+    ++mean.calls;
+  }
+  std::vector<double> averages;
+  for (NodeId id = 0; id < tape.nodes(); ++id) {
+    const auto& mean = means[tape.node(id).call.get()];
+    averages.push_back(mean.us / mean.calls);
+  }
+  return averages;
+}
 
 }  // namespace remat::budget

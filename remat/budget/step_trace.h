@@ -16,9 +16,12 @@ struct StepTrace {
   std::vector<plan::StepId> step_of_pack;  ///< the step that asks for it; kNone: none did
 };
 
-/// REQUIRES: the recording is whole and has a profile, and backward has run. Times are averaged
-/// over calls that are equal. Values that no node makes, parameters and inputs, are there whatever
+/// REQUIRES: the recording is whole and has a profile, and backward has run. Values that no node makes, parameters and inputs, are there whatever
 /// the plan and left out.
 StepTrace step_trace(const record::Recording& recording);
+
+/// By operator, microseconds: `node_us` averaged over calls that are equal. One sample an operator
+/// is noise; a model runs the same call once a layer.
+std::vector<double> average_over_calls(const tape::Tape& tape, const std::vector<double>& node_us);
 
 }  // namespace remat::budget

@@ -188,8 +188,10 @@ void Replayer::note_served(Recording& recording, ValueId value, const c10::Stora
 // -----------------------------------------------------------------------------------
 
 c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed) {
-  if (has_boundaries_) drop_boundaries(recording, freed);
+  // A schedule says when each value goes; asking the tape at every saved tensor would cost a walk.
+  if (has_boundaries_ && !schedule_) drop_boundaries(recording, freed);
   const tape::Saved asked = recording.tape.saved()[saved];
+  if (auto there = this->at_hand(recording, asked.value)) return std::move(*there);
   Storages hand(recording.tape.values());  // keeps what was found at hand alive until it is read
   const auto at_hand = [&](ValueId value) {
     if (hand[value]) return true;
@@ -197,8 +199,6 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
     if (storage) hand[value] = std::move(*storage);
     return static_cast<bool>(hand[value]);
   };
-  if (at_hand(asked.value)) return hand[asked.value];
-
   const auto others = pending(recording, saved);
   const auto nodes = tape::slice(recording.tape, std::span(&asked.value, 1), at_hand);
   const auto held = tape::held_after(recording.tape, nodes, asked.region, others, at_hand);

@@ -1,6 +1,7 @@
 """Training in a byte budget from Python."""
 
 import copy
+import json
 
 import pytest
 import torch
@@ -30,12 +31,12 @@ def make_net():
     return nn.Sequential(*[Block() for _ in range(8)])
 
 
-def train(net, steps, around=None):
+def train(net, steps, around=None, rows=512):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     losses = []
     for step in range(steps):
         torch.manual_seed(step)
-        x = torch.randn(512, 64)
+        x = torch.randn(rows, 64)
         optimizer.zero_grad()
         if around is None:
             loss = net(x).square().mean()
@@ -133,8 +134,43 @@ def test_a_model_has_one_budget():
 
 
 def test_a_budget_that_nothing_fits_names_the_least():
-    with pytest.raises(RuntimeError, match=r"least that fits is .* MiB"):
+    with pytest.raises(remat.DoesNotFit, match=r"least that fits is .* MiB") as error:
         train(make_net(), 2, remat.budget("500KiB"))
+    fit = remat.budget(error.value.least_bytes)
+    train(make_net(), 2, fit)
+    assert fit.report().followed == 1
+
+
+def test_a_plan_serves_another_run():
+    first = remat.budget("10MiB")
+    train(make_net(), 2, first)
+    second = remat.budget("10MiB", plans=[first.plan()])
+    plain, planned = make_net(), make_net()
+    assert_same(train(planned, 3, second), train(plain, 3))
+    assert second.report().plans == 0
+    assert json.loads(second.plan())["keep"] == json.loads(first.plan())["keep"]
+
+
+def test_a_plan_serves_other_sizes_where_it_fits():
+    first = remat.budget("10MiB")
+    train(make_net(), 2, first)
+    roomy = remat.budget("1GiB", plans=[first.plan()])
+    train(make_net(), 2, roomy, rows=256)
+    assert (roomy.report().plans, roomy.report().followed) == (0, 1)
+    tight = remat.budget("6MiB", plans=[first.plan()])
+    train(make_net(), 2, tight, rows=512)
+    assert (tight.report().plans, tight.report().followed) == (1, 1)
+
+
+def test_times_are_averaged_over_steps():
+    fit = remat.budget("10MiB")
+    train(make_net(), 1, fit)
+    first = json.loads(fit.trace())
+    train(make_net(), 5, fit)
+    averaged = json.loads(fit.trace())
+    assert [op["name"] for op in averaged["ops"]] == [op["name"] for op in first["ops"]]
+    assert [op["us"] for op in averaged["ops"]] != [op["us"] for op in first["ops"]]
+    assert fit.report().followed == 5
 
 
 def test_one_kind_of_budget():

@@ -26,6 +26,15 @@ def test_a_loss_that_differs_by_one_bit_is_named():
     ]
 
 
+def test_runs_of_another_program_agree_among_themselves():
+    cli = [run(name, (2.75, 2.5), program="remat train") for name in ("cli none", "cli full")]
+    assert differences([run("none"), run("full"), *cli]) == []
+    cli.append(run("cli sqrt", (2.75, 2.25), program="remat train"))
+    assert differences([run("none"), *cli]) == [
+        "the loss of step 2 is 2.25 in run 'cli sqrt', but 2.5 in run 'cli none'"
+    ]
+
+
 @pytest.mark.parametrize("fact", ["held_out_before", "held_out_after", "adapter_sha256"])
 def test_other_results_of_training_must_be_equal_too(fact):
     assert len(differences([run("none", **{fact: 1.0}), run("sqrt", **{fact: 2.0})])) == 1

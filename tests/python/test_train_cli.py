@@ -4,6 +4,7 @@ killed, and given what is wrong."""
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -173,6 +174,36 @@ def test_a_budget_changes_no_bit_and_is_kept(flags, tmp_path, budget):
     planned = metrics(tmp_path / "planned")[-1]
     assert planned["ops_replayed"] > 0
     assert 0 < planned["activation_peak_bytes"] <= activations * 1.01
+
+
+@pytest.fixture
+def budget(flags, tmp_path):
+    """As much as plain training takes for micro-batches of two rows."""
+    flags["data"] = one_size(tmp_path / "rows.safetensors")
+    run("train", **flags, output_dir=tmp_path / "plain")
+    return metrics(tmp_path / "plain")[-1]["activation_peak_bytes"]
+
+
+def test_auto_takes_the_most_rows_that_fit(flags, tmp_path, budget):
+    auto = flags | {"activation_budget": budget, "per_device_train_batch_size": "auto"}
+    shown = run("train", **auto, output_dir=tmp_path / "auto").stdout
+    rows = int(re.search(r"batch +\d+ x (\d+) rows", shown)[1])
+    assert 2 < rows < 8
+    auto["per_device_train_batch_size"] = rows
+    run("train", **auto, output_dir=tmp_path / "fits")
+    assert losses(tmp_path / "fits") == losses(tmp_path / "auto")
+    auto["per_device_train_batch_size"] = rows + 1
+    assert "least that fits" in run("train", **auto, output_dir=tmp_path / "more", code=4).stderr
+
+
+def test_a_plan_of_a_model_leads_its_training(flags, model, tmp_path, budget):
+    plan, out = tmp_path / "plan.json", tmp_path / "out"
+    size = {"activation_budget": budget * 7 // 10}
+    step = {"max_length": 32, "per_device_train_batch_size": 2}
+    assert "recompute" in run("plan", model=model, **step, **size, output=plan).stdout
+    run("train", **flags, **size, plan=plan, output_dir=out)
+    kept = [json.loads(file.read_text())["keep"] for file in (plan, out / "plan.json")]
+    assert kept[0] == kept[1]
 
 
 def test_a_budget_that_nothing_fits_is_an_error_with_code_4(flags, tmp_path):
@@ -360,6 +391,41 @@ def test_goes_on_after_ctrl_c_as_if_never_stopped(long_run, tmp_path):
     assert len(losses(out)) < 50
     run("train", "--resume-from-checkpoint", **long_run, output_dir=out)
     assert result(out) == result(tmp_path / "whole")
+
+
+def test_a_request_to_end_is_answered_with_143(long_run, tmp_path):
+    process = start(tmp_path, **long_run, logging_steps=1)
+    wait_for_step(process, tmp_path, 3)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 143, error
+    assert (tmp_path / "latest" / "MANIFEST.json").exists()
+
+
+def test_an_interruption_that_cannot_be_saved_ends_with_code_131(long_run, tmp_path):
+    process = start(tmp_path, **long_run | {"save_steps": 0}, logging_steps=1)
+    wait_for_step(process, tmp_path, 3)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 131, error
+    assert "error[E131 save]" in error
+    assert "File too large" in error
+
+
+def test_too_little_memory_is_an_error_with_code_5(flags, tmp_path):
+    def little_memory():
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
+    failed = subprocess.run(
+        command("train", **flags | {"lora_r": 1 << 28}, output_dir=tmp_path),
+        capture_output=True,
+        text=True,
+        preexec_fn=little_memory,
+        check=False,
+    )
+    assert failed.returncode == 5, failed.stderr
+    assert "error[E5 memory]" in failed.stderr
 
 
 def test_goes_on_after_being_killed_at_any_moment(long_run, tmp_path):
