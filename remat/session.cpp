@@ -93,9 +93,9 @@ void Session::State::begin() {
   recording->whole = true;
   recording->profile = std::make_unique<record::Profile>(live_before);
   recording->on_backward = [this] { backward_begins(); };
-  recorder->open_region({"plan", [follows = follower](const policy::Facts& facts) {
-                           return follows->decide(facts);
-                         }});
+  recorder->open_region(
+      {"plan", [follows = follower](const policy::Facts& facts) { return follows->decide(facts); },
+       policy::Wants()});
 }
 
 void Session::State::backward_begins() {

@@ -13,22 +13,25 @@ repeated::
 
 import torch  # noqa: F401  (loads libtorch before the extension needs it)
 
-from remat import _testing, memory
+from remat import _testing, memory, policies
 from remat._budget import budget, disable, enable
-from remat._C import Policy, __version__
+from remat._C import Facts, Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential
 from remat._install import install, uninstall
-from remat._policy import everything_saveable, keep_ops, nothing_saveable
+from remat._name import checkpoint_name
 from remat._region import region
 from remat._segment import segment
 from remat._stats import reset_stats, stats
+from remat.policies import everything_saveable, keep_ops, nothing_saveable
 
 __all__ = [
+    "Facts",
     "Policy",
     "__version__",
     "_testing",
     "budget",
     "checkpoint",
+    "checkpoint_name",
     "checkpoint_sequential",
     "disable",
     "enable",
@@ -37,6 +40,7 @@ __all__ = [
     "keep_ops",
     "memory",
     "nothing_saveable",
+    "policies",
     "region",
     "reset_stats",
     "segment",
