@@ -8,7 +8,6 @@ import remat
 POLICIES = [
     "nothing_saveable",  # the default
     remat.policies.dots_saveable,  # the dear ones
-    remat.policies.dots_saveable & remat.policies.every(2),
     "keep_ops(gelu)",
     lambda facts: facts.op == "aten::gelu",
     "everything_saveable",

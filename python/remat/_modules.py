@@ -25,8 +25,11 @@ def paths_of(root: Modules) -> dict[int, str]:
 
 
 def module_of(function: Callable[..., Any]) -> nn.Module | None:
-    """The module that calling the function runs: itself, or whose method it is."""
+    """The module that calling the function runs: itself, or whose method it is, bound in whatever
+    way (transformers binds ``partial(forward, layer)``)."""
     while isinstance(function, functools.partial):
+        if function.args and isinstance(function.args[0], nn.Module):
+            return function.args[0]
         function = function.func
     owner = function if isinstance(function, nn.Module) else getattr(function, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
