@@ -23,8 +23,8 @@ _no_context = torch_checkpoint.noop_context_fn
 _is_compiling = torch.compiler.is_compiling
 
 _LATER = {
-    "context_fn": "what create_selective_checkpoint_contexts is given, a policy says: "
-    "policy=remat.keep_ops('mm', ...) keeps what these operators return, policy=f asks a function",
+    "context_fn": "give a policy instead: policy=remat.keep_ops('mm', ...) keeps what operators "
+    "return, policy=lambda facts: facts.op == 'aten::mm' asks a function; see remat.policies",
     "determinism_check": "remat compares samples of every recomputed tensor by default",
     "debug": "print the tape of a remat.region() to see what is recorded",
 }
@@ -145,12 +145,8 @@ def _selective_advice(context_fn: Any) -> str:
     """The policy that does what a context_fn of selective checkpointing is there for."""
     given = getattr(context_fn, "args", ())
     selective = getattr(context_fn, "func", None)
-    if selective is not torch_checkpoint.create_selective_checkpoint_contexts or not given:
+    is_selective = selective is torch_checkpoint.create_selective_checkpoint_contexts
+    if not is_selective or not given or not isinstance(given[0], list):
         return _LATER["context_fn"]
-    if not isinstance(given[0], list):
-        return (
-            "give a policy instead: a function of a value's facts, for example "
-            "policy=lambda facts: facts.op == 'aten::mm', or one of remat.policies"
-        )
     operators = ", ".join(f'"{operator_name(op)}"' for op in given[0])
     return f"give the same as a policy: policy=remat.keep_ops({operators})"

@@ -108,7 +108,7 @@ class Parser {
     skip_spaces();
     const size_t start = at_;
     const auto name = bare();
-    if (name.empty()) reject(start, "expected the name of a policy");
+    if (name.empty()) reject(start, "expected the name of a policy" + names_there_are());
     return named(name, start);
   }
 
@@ -117,7 +117,7 @@ class Parser {
                                      [&](const Known& entry) { return entry.name == name; });
     if (known == std::end(kKnown)) {
       refuse_offload(name);
-      reject(start, "there is no policy named \"" + std::string(name) + "\"");
+      reject(start, "there is no policy named \"" + std::string(name) + "\"" + names_there_are());
     }
     if (known->plain != nullptr) return known->plain();
     expect('(');
@@ -196,11 +196,14 @@ class Parser {
   }
 
   [[noreturn]] void reject(size_t where, const std::string& why) const {
+    throw std::invalid_argument("remat: in the policy \"" + std::string(text_) + "\" at column " +
+                                std::to_string(where + 1) + ": " + why);
+  }
+
+  static std::string names_there_are() {
     std::string list;
     for (const std::string& name : known()) list += (list.empty() ? "" : ", ") + name;
-    throw std::invalid_argument("remat: in the policy \"" + std::string(text_) + "\" at column " +
-                                std::to_string(where + 1) + ": " + why + ". The policies are " +
-                                list);
+    return ". The policies are " + list;
   }
 
   static constexpr auto kInQuotes =

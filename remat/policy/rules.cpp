@@ -156,7 +156,7 @@ Policy every(int64_t k) {
     throw std::invalid_argument("remat: every takes a number of 1 or more, not " +
                                 std::to_string(k));
   return {"every(" + std::to_string(k) + ")",
-          [k](const Facts& facts) { return keep_if(facts.call % k == 0); },
+          [k](const Facts& facts) { return keep_if(facts.call != 0 && facts.call % k == 0); },
           {.call = true}};
 }
 

@@ -9,7 +9,6 @@ namespace remat::record {
 
 using policy::Decision;
 using policy::Facts;
-using tape::BufferId;
 using tape::kNone;
 using tape::NodeId;
 using tape::ValueId;

@@ -91,6 +91,7 @@ TEST(EveryTest, KeepsEachKthCall) {
   for (uint32_t call = 1; call <= 7; ++call)
     kept += every(3)({.op = "aten::mm", .call = call}) == Decision::keep ? 'k' : '.';
   EXPECT_EQ(kept, "..k..k.");
+  EXPECT_FALSE(keeps(every(1), "aten::mm"));  // not counted
   EXPECT_EQ(error_of([] { every(0); }), "remat: every takes a number of 1 or more, not 0");
 }
 
