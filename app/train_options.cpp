@@ -43,7 +43,8 @@ void add_memory(CLI::App& command, Settings& s) {
   command.option_defaults()->group("Memory and arithmetic");
   add(command, "activation-checkpointing,--gradient-checkpointing", s.activation_checkpointing,
       "Layers whose activations are computed again in backward: none, full (each), sqrt (in "
-      "sqrt(n) groups), every:N (each N-th)");
+      "sqrt(n) groups), every:N (each N-th); or a policy, what each layer keeps, such as "
+      "dots_saveable or 'keep_ops(mm, addmm) | at_most(64KiB)'; or both: 'sqrt + dots_saveable'");
   add(command, "activation-budget", s.activation_budget,
       "Bytes that a micro-batch's passes may add to what is live (6GiB, 6G, 6000MB): what is "
       "recomputed is planned");

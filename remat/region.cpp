@@ -28,14 +28,18 @@ void Region::close() {
   TORCH_CHECK(recorder->is_this_thread(),
               "remat: a region must be closed on the thread that opened it");
   leave();
-  if (recorder->failure() && recorder->open_regions() == 0)
-    std::rethrow_exception(recorder->failure());
+  if (recorder->open_regions() != 0) return;
+  if (const auto failure = recorder->take_failure()) std::rethrow_exception(failure);
 }
 
 void Region::leave() {
   if (!recorder_) return;
   const auto recorder = std::exchange(recorder_, nullptr);
   recorder->close_region(depth_, segments_);
+}
+
+void Region::set_module(std::string path) {
+  if (recorder_) recorder_->set_module(depth_, std::move(path));
 }
 
 bool Region::is_recording() const { return recorder_ != nullptr; }

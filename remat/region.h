@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "remat/policy/policy.h"
 #include "remat/tape/tape.h"
@@ -46,6 +47,11 @@ class Region {
   /// Ends recording. Throws c10::Error if recording failed: everything was kept from there on,
   /// gradients stay right. A second call does nothing.
   void close();
+
+  /// Says which module runs from here on, by its path in the model ("layers.3.mlp"; "" is the
+  /// whole model), for policies that ask (policy::modules). Regions inside know it as well, unless
+  /// they are told another.
+  void set_module(std::string path);
 
   /// True iff it records.
   [[nodiscard]] bool is_recording() const;

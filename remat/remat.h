@@ -9,7 +9,11 @@
 #include <ATen/core/Tensor.h>
 
 #include "remat/memory/memory.h"
+#include "remat/name.h"
+#include "remat/policy/jax.h"
+#include "remat/policy/parse.h"
 #include "remat/policy/policy.h"
+#include "remat/policy/rules.h"
 #include "remat/region.h"
 #include "remat/stats.h"
 #include "remat/tape/print.h"

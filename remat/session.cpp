@@ -103,9 +103,9 @@ void Session::State::begin() {
   recording->whole = true;
   if (profiled) recording->profile = std::make_unique<record::Profile>(live_before);
   recording->on_backward = [this] { backward_begins(); };
-  recorder->open_region({"plan", [follows = follower](const policy::Facts& facts) {
-                           return follows->decide(facts);
-                         }});
+  recorder->open_region(
+      {"plan", [follows = follower](const policy::Facts& facts) { return follows->decide(facts); },
+       policy::Wants()});
 }
 
 /// Taking times is not free: it ends when all kinds of steps that are known were timed enough.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 # Rooms beside remat/ are folders of the root.
 MAY_INCLUDE = {
     "tape": set(),
-    "policy": {"tape"},
+    "policy": {"tape", "plan"},
     "plan": set(),
     "memory": set(),
     "record": {"tape", "policy", "memory"},

@@ -2,7 +2,9 @@
 # ruff: noqa: N999  (the name that torch extensions have)
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar, overload
+
+import torch
 
 from remat._stats import Stats
 
@@ -10,17 +12,65 @@ _T = TypeVar("_T")
 
 __version__: str
 
-class Policy:
-    """A named pure function of an operator's facts that says what to keep."""
+class Facts:
+    """What a policy function is told of a value. Read only."""
 
+    op: str
+    """of the operator that made it: "aten::mm", or "aten::add.Tensor" with the overload"""
+    bytes: int
+    """of the value's buffer"""
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    index: int
+    """operators recorded before it since the outermost region opened"""
+    result: int
+    """which of the values that the operator made, those it wrote first"""
+    call: int
+    """which call of this operator in its region, from 1"""
+    module: str | None
+    """path of the module that runs; None where the region was told of none"""
+    names: tuple[str, ...]
+    """what checkpoint_name called it so far: the policy is asked again with every name"""
+
+class Policy:
+    """A named pure function of a value's facts that says what to keep.
+
+    Policy("dots_saveable | names(attn_out)") reads a text, the inverse of str(). ValueError, with
+    the column and the names there are. Policy(function) asks a function of Facts, which returns
+    True to keep the value. What it raises, the region raises when it closes.
+    """
+
+    @overload
+    def __init__(self, text: str) -> None: ...
+    @overload
+    def __init__(self, function: Callable[[Facts], bool], name: str | None = None) -> None: ...
     @property
     def name(self) -> str: ...
+    @property
+    def wants_module(self) -> bool: ...
+    def __and__(self, other: Policy | str | Callable[[Facts], bool]) -> Policy: ...
+    def __or__(self, other: Policy | str | Callable[[Facts], bool]) -> Policy: ...
+    def __sub__(self, other: Policy | str | Callable[[Facts], bool]) -> Policy: ...
+    def __rand__(self, other: str | Callable[[Facts], bool]) -> Policy: ...
+    def __ror__(self, other: str | Callable[[Facts], bool]) -> Policy: ...
+    def __rsub__(self, other: str | Callable[[Facts], bool]) -> Policy: ...
 
-def keep_ops(names: Sequence[str]) -> Policy:
-    """Raises ValueError on an empty list or name."""
+# Each raises ValueError for what it cannot take; remat.policies describes them.
+def keep_ops(patterns: Sequence[str]) -> Policy: ...
+def names(patterns: Sequence[str]) -> Policy: ...
+def modules(patterns: Sequence[str]) -> Policy: ...
+def at_least(size: int) -> Policy: ...
+def at_most(size: int) -> Policy: ...
+def every(k: int) -> Policy: ...
+def save_only_these_names(names: Sequence[str]) -> Policy: ...
+def save_any_names_but_these(names: Sequence[str]) -> Policy: ...
+def save_anything_except_these_names(names: Sequence[str]) -> Policy: ...
+def refuse_offload(name: str) -> Never: ...
+def known_policies() -> list[str]:
+    """The names that a policy's text may have, "(...)" behind those that take something."""
 
-def policy_by_name(name: str) -> Policy:
-    """Raises ValueError, listing the names there are."""
+def name(tensor: torch.Tensor, name: str) -> None:
+    """Names the value that the tensor shows, in an open region of this thread."""
 
 class Region:
     """An open region of this thread. Policy None is nothing_saveable; with 0 segments the library
@@ -28,7 +78,11 @@ class Region:
 
     def __init__(self, policy: Policy | None, segments: int) -> None: ...
     def close(self) -> None:
-        """Raises RuntimeError if recording failed or a region inside this one is still open."""
+        """Raises RuntimeError if a region inside this one is still open, and what recording or a
+        policy failed with."""
+
+    def set_module(self, path: str) -> None:
+        """The module that runs from here on, for policies that want it."""
 
     @property
     def is_recording(self) -> bool: ...

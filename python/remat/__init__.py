@@ -13,23 +13,26 @@ repeated::
 
 import torch  # noqa: F401  (loads libtorch before the extension needs it)
 
-from remat import _testing, memory
+from remat import _testing, memory, policies
 from remat._budget import budget, disable, enable
-from remat._C import DoesNotFit, Policy, __version__
+from remat._C import DoesNotFit, Facts, Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential
 from remat._install import install, uninstall
-from remat._policy import everything_saveable, keep_ops, nothing_saveable
+from remat._name import checkpoint_name
 from remat._region import region
 from remat._segment import segment
 from remat._stats import reset_stats, stats
+from remat.policies import everything_saveable, keep_ops, nothing_saveable
 
 __all__ = [
     "DoesNotFit",
+    "Facts",
     "Policy",
     "__version__",
     "_testing",
     "budget",
     "checkpoint",
+    "checkpoint_name",
     "checkpoint_sequential",
     "disable",
     "enable",
@@ -38,6 +41,7 @@ __all__ = [
     "keep_ops",
     "memory",
     "nothing_saveable",
+    "policies",
     "region",
     "reset_stats",
     "segment",

@@ -10,8 +10,9 @@ from torch._guards import TracingContext
 from torch.utils import checkpoint as torch_checkpoint
 
 from remat import _C
-from remat._policy import PolicyLike, as_policy
-from remat._region import as_segments
+from remat._modules import Modules, module_of
+from remat._region import as_segments, region
+from remat.policies import PolicyLike, as_policy, operator_name
 
 T = TypeVar("T")
 
@@ -22,7 +23,8 @@ _no_context = torch_checkpoint.noop_context_fn
 _is_compiling = torch.compiler.is_compiling
 
 _LATER = {
-    "context_fn": "use a policy, for example remat.checkpoint(f, x, policy=remat.keep_ops(['mm']))",
+    "context_fn": "give a policy instead: policy=remat.keep_ops('mm', ...) keeps what operators "
+    "return, policy=lambda facts: facts.op == 'aten::mm' asks a function; see remat.policies",
     "determinism_check": "remat compares samples of every recomputed tensor by default",
     "debug": "print the tape of a remat.region() to see what is recorded",
 }
@@ -50,7 +52,8 @@ def checkpoint(
     Args:
         function: any callable; tensors it captures and parameters it uses are treated like
             arguments.
-        policy: what to keep, see :class:`remat.region`.
+        policy: what to keep, see :class:`remat.region`. Policies by module see paths from
+            ``function`` on, where it is a module or a module's method.
         use_reentrant, preserve_rng_state, early_stop: accepted and without effect. There is no
             second call that could be reentrant or stop early, and random operators always repeat
             what they drew.
@@ -69,9 +72,22 @@ def checkpoint(
         return _torchs_checkpoint(function, *args, use_reentrant=False, **options, **kwargs)
     if _is_compiling():
         return _torchs_checkpoint(function, *args, use_reentrant=False, **kwargs)
-    if policy is not None:
-        policy = as_policy(policy)
-    return _C.call_in_region(function, args, kwargs, policy, 1)
+    if policy is None:
+        return _C.call_in_region(function, args, kwargs, None, 1)
+    return _call(function, args, kwargs, as_policy(policy), module_of(function))
+
+
+def _call(
+    function: Callable[..., T],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    policy: _C.Policy | None,
+    module: Modules | None,
+) -> T:
+    if policy is None or not policy.wants_module or module is None:
+        return _C.call_in_region(function, args, kwargs, policy, 1)
+    with region(policy, 1, module):
+        return function(*args, **kwargs)
 
 
 def checkpoint_sequential(
@@ -96,7 +112,7 @@ def checkpoint_sequential(
         raise ValueError(f"remat: checkpoint_sequential got unexpected keywords {sorted(kwargs)}")
     layers = list(functions.children() if isinstance(functions, torch.nn.Sequential) else functions)
     for part in even_parts(layers, segments):
-        input = _C.call_in_region(_run, (part, input), {}, as_policy(policy), 1)  # noqa: A001
+        input = _call(_run, (part, input), {}, as_policy(policy), layers)  # noqa: A001
     return input
 
 
@@ -121,4 +137,16 @@ def _refuse(context_fn: Any, determinism_check: str) -> None:
         option = "determinism_check"
     if context_fn is not _no_context:
         option = "context_fn"
-    raise ValueError(f"remat.checkpoint does not support {option}: {_LATER[option]}")
+    advice = _selective_advice(context_fn) if option == "context_fn" else _LATER[option]
+    raise ValueError(f"remat.checkpoint does not support {option}: {advice}")
+
+
+def _selective_advice(context_fn: Any) -> str:
+    """The policy that does what a context_fn of selective checkpointing is there for."""
+    given = getattr(context_fn, "args", ())
+    selective = getattr(context_fn, "func", None)
+    is_selective = selective is torch_checkpoint.create_selective_checkpoint_contexts
+    if not is_selective or not given or not isinstance(given[0], list):
+        return _LATER["context_fn"]
+    operators = ", ".join(f'"{operator_name(op)}"' for op in given[0])
+    return f"give the same as a policy: policy=remat.keep_ops({operators})"

@@ -3,7 +3,8 @@
 from types import TracebackType
 
 from remat import _C
-from remat._policy import PolicyLike, as_policy
+from remat._modules import Modules, ModuleWatch, paths_of
+from remat.policies import PolicyLike, as_policy
 
 
 def as_segments(segments: int | None) -> int:
@@ -26,21 +27,32 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
     region records nothing and costs nothing.
 
     Args:
-        policy: what to keep: a name, a policy, or None for "nothing_saveable".
+        policy: what to keep: one of :mod:`remat.policies`, its text ("dots_saveable |
+            names(attn_out)"), a function of a value's facts, or None for "nothing_saveable".
         segments: in how many segments backward recomputes the region. 1 holds the whole region's
             values at once, as plain backward does; k segments hold one segment and the boundaries
             of the others, for up to one more forward pass. None: 1 for a region the size of a layer
             (up to 512 operators), sqrt(operators) for a larger one.
+        module: the model that runs inside, for policies by module: paths start at it.
 
     Raises:
+        ValueError: for a policy that is not there, with the column; on leaving, if the policy asks
+            for modules and the region was given none.
         RuntimeError: on leaving, if regions are not closed in the reverse order of opening, or
             recording failed (everything was kept from there on; gradients stay right).
     """
 
-    def __init__(self, policy: PolicyLike = None, segments: int | None = None) -> None:
+    def __init__(
+        self,
+        policy: PolicyLike = None,
+        segments: int | None = None,
+        module: Modules | None = None,
+    ) -> None:
         self._policy = as_policy(policy)
         self._segments = as_segments(segments)
+        self._module = module
         self._region: _C.Region | None = None
+        self._watch: ModuleWatch | None = None
 
     def __enter__(self) -> "region":
         if self._region is not None:
@@ -48,6 +60,8 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
                 "remat: a region object is entered once; make a new one with remat.region()"
             )
         self._region = _C.Region(self._policy, self._segments)
+        if self._module is not None and self._policy is not None and self._policy.wants_module:
+            self._watch = ModuleWatch(self._region, paths_of(self._module))
         return self
 
     def __exit__(
@@ -56,9 +70,11 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._watch is not None:
+            self._watch.close()
         try:
             self._opened().close()
-        except RuntimeError:
+        except Exception:
             # Unless the user's own error says more.
             if error is None or isinstance(error, GeneratorExit):
                 raise

@@ -1,5 +1,6 @@
 """Regions around groups of layers of a model whose forward is not ours to change."""
 
+import itertools
 import sys
 from typing import Any
 
@@ -7,7 +8,8 @@ import torch
 
 from remat import _C
 from remat._checkpoint import even_parts
-from remat._policy import PolicyLike, as_policy
+from remat._modules import ModuleWatch, paths_of
+from remat.policies import PolicyLike, as_policy
 
 
 class Segments:
@@ -15,20 +17,29 @@ class Segments:
 
     def __init__(self, parts: list[list[torch.nn.Module]], policy: _C.Policy | None) -> None:
         self._policy = policy
+        wants_module = policy is not None and policy.wants_module
+        self._paths = paths_of(itertools.chain(*parts)) if wants_module else {}
         self._handles: list[Any] = []
         for part in parts:
             self._watch(part)
 
     def _watch(self, part: list[torch.nn.Module]) -> None:
-        open_regions: list[_C.Region] = []  # empty or one: a part does not contain itself
+        # Empty or one: a part does not contain itself.
+        open_regions: list[tuple[_C.Region, ModuleWatch | None]] = []
 
-        def begin(*_: Any) -> None:
+        def begin(first: torch.nn.Module, _args: Any) -> None:
             end()  # a part that failed half way
-            open_regions.append(_C.Region(self._policy, 1))
+            region = _C.Region(self._policy, 1)
+            # The hooks of a module that is being called are not those of the watch yet.
+            watch = ModuleWatch(region, self._paths, running=first) if self._paths else None
+            open_regions.append((region, watch))
 
         def end(*_: Any) -> None:
             while open_regions:
-                open_regions.pop().close()
+                region, watch = open_regions.pop()
+                if watch is not None:
+                    watch.close()
+                region.close()
 
         def end_on_failure(_module: Any, _args: Any, result: Any) -> None:
             if result is None and sys.exc_info()[0] is not None:

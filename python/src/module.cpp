@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
 
+#include "policies.h"
 #include "remat/plan/budget.h"
 #include "remat/plan/plan_file.h"
 #include "remat/plan/trace_file.h"
@@ -33,12 +34,20 @@ PyObject* call_in_region(PyObject* /*module*/, PyObject* const* arguments, Py_ss
   RegionOptions chosen;
   if (arguments[3] != Py_None) chosen.policy = *py::cast<const Policy*>(py::handle(arguments[3]));
   chosen.segments = PyLong_AsSize_t(arguments[4]);
-  remat::Region region(chosen);
-  auto result =
-      py::reinterpret_steal<py::object>(PyObject_Call(arguments[0], arguments[1], arguments[2]));
-  if (!result) return nullptr;
-  region.close();
-  return result.release().ptr();
+  try {
+    remat::Region region(chosen);
+    auto result =
+        py::reinterpret_steal<py::object>(PyObject_Call(arguments[0], arguments[1], arguments[2]));
+    if (!result) return nullptr;
+    region.close();
+    return result.release().ptr();
+  } catch (const std::invalid_argument& error) {  // torch would make a RuntimeError of these
+    PyErr_SetString(PyExc_ValueError, error.what());
+    return nullptr;
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+    return nullptr;
+  }
   END_HANDLE_TH_ERRORS
 }
 
@@ -65,15 +74,6 @@ size_t open_nodes() {
   return recorder == nullptr ? 0 : recorder->recording()->tape.nodes();
 }
 
-void add_policies(py::module_& m) {
-  py::class_<Policy>(m, "Policy",
-                     "A named pure function of an operator's facts that says what to keep.")
-      .def_property_readonly("name", &Policy::name)
-      .def("__repr__", [](const Policy& policy) { return "<remat policy " + policy.name() + ">"; });
-  m.def("keep_ops", &remat::policy::keep_ops, py::arg("names"));
-  m.def("policy_by_name", &remat::policy::by_name, py::arg("name"));
-}
-
 void add_regions(py::module_& m) {
   py::class_<remat::Region>(m, "Region", "An open region of this thread.")
       .def(py::init([](const Policy* policy, size_t segments) {
@@ -81,6 +81,7 @@ void add_regions(py::module_& m) {
            }),
            py::arg("policy").none(true), py::arg("segments"))
       .def("close", &remat::Region::close)
+      .def("set_module", &remat::Region::set_module, py::arg("path"))
       .def_property_readonly("is_recording", &remat::Region::is_recording)
       .def("held_bytes", &remat::Region::held_bytes)
       .def("tape_bytes", &remat::Region::tape_bytes)
@@ -197,7 +198,7 @@ void add_counters(py::module_& m) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.doc() = "The C++ library behind the remat package.";
   m.attr("__version__") = REMAT_VERSION;
-  add_policies(m);
+  remat::python::add_policies(m);
   add_regions(m);
   add_sessions(m);
   add_counters(m);

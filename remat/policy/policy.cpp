@@ -1,60 +1,49 @@
 #include "remat/policy/policy.h"
 
-#include <algorithm>
-#include <stdexcept>
-
 namespace remat::policy {
 
-namespace {
-
-/// True iff `name` names `op`: "aten::add.Tensor" is named by itself, "aten::add", "add.Tensor" and
-/// "add".
-bool names(std::string_view name, std::string_view op) {
-  if (name.find("::") == std::string_view::npos) {
-    const auto colons = op.find("::");
-    if (colons != std::string_view::npos) op.remove_prefix(colons + 2);
-  }
-  return op == name || (op.size() > name.size() && op.starts_with(name) && op[name.size()] == '.');
+std::string Policy::operand(Binding binding) const {
+  return definition_->binding < binding ? "(" + name() + ")" : name();
 }
 
-}  // namespace
+Policy operator|(const Policy& a, const Policy& b) {
+  using Binding = Policy::Binding;
+  return {
+      a.operand(Binding::either) + " | " + b.operand(Binding::either),
+      [a, b](const Facts& facts) { return a(facts) == Decision::keep ? Decision::keep : b(facts); },
+      a.wants() | b.wants(), Binding::either};
+}
+
+Policy operator&(const Policy& a, const Policy& b) {
+  using Binding = Policy::Binding;
+  return {a.operand(Binding::both) + " & " + b.operand(Binding::both),
+          [a, b](const Facts& facts) {
+            return a(facts) == Decision::keep ? b(facts) : Decision::recompute;
+          },
+          a.wants() | b.wants(), Binding::both};
+}
+
+Policy operator-(const Policy& a, const Policy& b) {
+  using Binding = Policy::Binding;
+  auto rule = [a, b](const Facts& facts) {
+    const bool keeps = a(facts) == Decision::keep && b(facts) != Decision::keep;
+    return keeps ? Decision::keep : Decision::recompute;
+  };
+  // a - b - c is (a - b) - c: the right operand must bind tighter.
+  return {a.operand(Binding::minus) + " - " + b.operand(Binding::whole), std::move(rule),
+          a.wants() | b.wants(), Binding::minus};
+}
 
 const Policy& everything_saveable() {
-  static const Policy policy("everything_saveable", [](const Facts&) { return Decision::keep; });
+  static const Policy policy("everything_saveable", [](const Facts&) { return Decision::keep; },
+                             {});
   return policy;
 }
 
 const Policy& nothing_saveable() {
-  static const Policy policy("nothing_saveable", [](const Facts&) { return Decision::recompute; });
+  static const Policy policy("nothing_saveable", [](const Facts&) { return Decision::recompute; },
+                             {});
   return policy;
-}
-
-Policy keep_ops(std::vector<std::string> kept) {
-  if (kept.empty())
-    throw std::invalid_argument(
-        "remat: keep_ops needs at least one operator name, for example \"mm\"");
-  std::string label = "keep_ops(";
-  for (const std::string& name : kept) {
-    if (name.empty())
-      throw std::invalid_argument("remat: keep_ops was given an empty operator name");
-    label += (label.back() == '(' ? "" : ", ") + name;
-  }
-  auto rule = [kept = std::move(kept)](const Facts& facts) {
-    const bool found = std::any_of(kept.begin(), kept.end(),
-                                   [&](const auto& name) { return names(name, facts.op); });
-    return found ? Decision::keep : Decision::recompute;
-  };
-  return {label + ")", std::move(rule)};
-}
-
-const Policy& by_name(std::string_view name) {
-  for (const Policy* policy : {&everything_saveable(), &nothing_saveable()}) {
-    if (policy->name() == name) return *policy;
-  }
-  throw std::invalid_argument(
-      "remat: there is no policy named \"" + std::string(name) +
-      "\"; the names are everything_saveable and nothing_saveable, and keep_ops(...) keeps "
-      "the results of operators you list");
 }
 
 }  // namespace remat::policy

@@ -159,25 +159,29 @@ void Recorder::begin_opaque(at::ArrayRef<c10::IValue> arguments) {
 void Recorder::end_recorded(const at::RecordFunction& event) {
   if (recording_->profile) recording_->profile->operator_ends();
   const Pause pause;
+  const NodeId node = record(event);
+  if (node != kNone) apply_policy(node);
+}
+
+/// The node that is made of the call; kNone where none is.
+NodeId Recorder::record(const at::RecordFunction& event) {
   const std::lock_guard lock(recording_->mutex);
   const auto& outputs = event.outputs();
   const bool threw = op_->returns > 0 ? outputs.empty() : std::uncaught_exceptions() > exceptions_;
   if (threw || op_->resizes) {
     forget_writes();
-    return;
+    return kNone;
   }
   bool all_plain = true;
   const auto fresh = fresh_results(outputs, all_plain);
-  if (fresh.empty() && written_.empty()) return;
+  if (fresh.empty() && written_.empty()) return kNone;
   if (op_->undefined) {
     adopt_undefined(fresh);
-    return;
+    return kNone;
   }
-  if (recordable_ && all_plain && can_replay()) {
-    add_node(fresh);
-  } else {
-    forget_writes();
-  }
+  if (recordable_ && all_plain && can_replay()) return add_node(fresh);
+  forget_writes();
+  return kNone;
 }
 
 std::vector<at::Tensor> Recorder::fresh_results(const std::vector<c10::IValue>& outputs,
@@ -222,7 +226,7 @@ void Recorder::adopt_undefined(const std::vector<at::Tensor>& fresh) {
   }
 }
 
-void Recorder::add_node(const std::vector<at::Tensor>& fresh) {
+NodeId Recorder::add_node(const std::vector<at::Tensor>& fresh) {
   std::vector<ValueId> reads;
   reads.reserve(reads_.size());
   for (const Read& read : reads_) reads.push_back(read.value);
@@ -245,7 +249,7 @@ void Recorder::add_node(const std::vector<at::Tensor>& fresh) {
   hold_sources(node);
   settle_written(node);
   settle_results(node, fresh);
-  apply_policy(node);
+  return node;
 }
 
 void Recorder::hold_sources(NodeId node) {
@@ -301,30 +305,6 @@ void Recorder::settle_results(NodeId node, const std::vector<at::Tensor>& fresh)
           Memory::Birth{results[i], geometry_of(fresh[i]), spot_hash(fresh[i])});
     }
   }
-}
-
-void Recorder::apply_policy(NodeId node) {
-  const tape::Call& call = *recording_->tape.node(node).call;
-  // A cast of a parameter lives in autocast's cache anyway, and the parameter may be updated before
-  // backward.
-  const bool casts_parameter = op_->base == std::string_view("aten::_to_copy") && !reads_.empty() &&
-                               recording_->memories[reads_[0].buffer].is_parameter();
-  uint32_t result = 0;
-  const auto consider = [&](ValueId value) {
-    const BufferId buffer = recording_->tape.value(value).buffer;
-    const policy::Facts facts{call.op, recording_->tape.buffer_bytes(buffer), recorded_, result++};
-    const auto decision = regions_.back().policy(facts);
-    if (!casts_parameter && decision == policy::Decision::recompute) return;
-    auto storage = recording_->memories[buffer].storage.lock();
-    if (!storage) return;
-    Held held;
-    held.why = Held::Why::policy;
-    held.storage = c10::Storage(std::move(storage));
-    recording_->hold(value, std::move(held));
-  };
-  for (const ValueId value : recording_->tape.writes(node)) consider(value);
-  for (const ValueId value : recording_->tape.results(node)) consider(value);
-  ++recorded_;
 }
 
 /// The call made no node: what it wrote holds something the tape cannot make again.

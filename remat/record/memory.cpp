@@ -38,6 +38,7 @@ void Memory::let_go() {
   storage.reset();
   witnesses.clear();
   birth.reset();
+  told.reset();
 }
 
 bool Memory::witness(const at::Tensor& tensor) {

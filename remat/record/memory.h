@@ -1,10 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include "remat/policy/policy.h"
 #include "remat/tape/geometry.h"
 #include "remat/tape/ids.h"
 
@@ -39,6 +42,16 @@ struct Memory {
     uint64_t hash = 0;
   };
   std::unique_ptr<Birth> birth;
+
+  /// What the policy was told of `current`, where it is to be asked again once the value has a
+  /// name. Null where no policy wants names, and for a value whose being kept is no policy's
+  /// decision.
+  struct Told {
+    policy::Facts facts;
+    std::shared_ptr<const std::string> module;  ///< what facts.module shows
+    std::vector<std::string> names;             ///< what facts.names shows
+  };
+  std::unique_ptr<Told> told;
 
   explicit Memory(c10::weak_intrusive_ptr<c10::StorageImpl> at) : storage(std::move(at)) {}
 

@@ -80,10 +80,12 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   if (facts.producer == kNone) return Location::kept(Reason::input);
   const uint32_t pack = recording_->packs++;
   if (recording_->profile) recording_->profile->packs.push_back(value);
-  const Held* held = recording_->find_held(value);
-  if (held != nullptr && held->why == Held::Why::policy) return Location::kept(Reason::policy);
+  const bool kept = is_kept_by_policy(value);
+  const Memory& memory = recording_->memories[facts.buffer];
+  // A name may still take the decision back: then the recording keeps the value, not the handle.
+  if (kept && !(memory.told && memory.current == value)) return Location::kept(Reason::policy);
   Location location;
-  location.reason = Reason::recomputed;
+  location.reason = kept ? Reason::policy : Reason::recomputed;
   location.geometry = geometry_of(tensor);
   location.saved = recording_->tape.add_saved(value, regions_.back().id, location.geometry.bytes());
   location.state = &recording_->saved.emplace_back();

@@ -22,8 +22,9 @@ using tape::ValueId;
 namespace {
 
 /// Open regions are pruned when they have this many nodes or hold this many bytes, then whenever
-/// what was left has doubled: a loop without gradients inside a region (generation, metrics) would
-/// grow without bound.
+/// the nodes that were left have doubled or the bytes have grown by a quarter: a loop without
+/// gradients inside a region (generation, metrics) would grow without bound, and a policy would
+/// hold what nobody needs.
 constexpr size_t kFirstPruneNodes = 4096;
 constexpr size_t kFirstPruneBytes = size_t{32} << 20U;
 
@@ -110,7 +111,7 @@ void Recorder::open_region(const policy::Policy& policy) {
       regions_.empty() ? tape::kOutermost : recording_->tape.open_region(regions_.back().id);
   // A plan knows every operator of the step, those in regions of the model's own included.
   const bool planned = recording_->whole && !regions_.empty();
-  regions_.push_back({id, planned ? regions_.back().policy : policy});
+  regions_.push_back({.id = id, .policy = planned ? regions_.back().policy : policy});
 }
 
 void Recorder::close_region(size_t depth, size_t segments) {
@@ -120,7 +121,7 @@ void Recorder::close_region(size_t depth, size_t segments) {
     return;
   }
   const bool in_order = depth == regions_.size();
-  const Region closing = regions_[depth - 1];
+  const Region closing = std::move(regions_[depth - 1]);
   regions_.erase(regions_.begin() + static_cast<ptrdiff_t>(depth - 1), regions_.end());
   if (in_order && !failure_) cut(closing, segments);
   if (regions_.empty()) stop();
@@ -257,7 +258,7 @@ void Recorder::prune_if_grown() {
   for (const auto& held : recording_->held)
     held_bytes_ += held && held->storage ? held->storage.nbytes() : 0;
   prune_at_nodes_ = std::max(kFirstPruneNodes, 2 * recording_->tape.nodes());
-  prune_at_bytes_ = std::max(kFirstPruneBytes, 2 * held_bytes_);
+  prune_at_bytes_ = std::max(kFirstPruneBytes, held_bytes_ + held_bytes_ / 4);
 }
 
 }  // namespace remat::record

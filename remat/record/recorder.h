@@ -2,10 +2,12 @@
 
 #include <exception>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <ATen/record_function.h>
+#include <c10/util/flat_hash_map.h>
 
 #include "remat/policy/policy.h"
 #include "remat/record/call.h"
@@ -18,6 +20,7 @@ namespace remat::record {
 /// Where a tensor that autograd saves lies on the tape.
 struct Location {
   tape::SavedId saved = tape::kNone;  ///< kNone: keep the tensor, for this reason
+  /// Reason::policy with a `saved`: the recording keeps the value, and may yet drop it.
   Reason reason = Reason::unknown;
   SavedState* state = nullptr;  ///< where it is recomputed, to be told that the handle is gone
   uint64_t spot = 0;            ///< of the elements, where it is recomputed
@@ -66,6 +69,13 @@ class Recorder {
   /// another thread it only says that nothing more is to be recorded.
   void close_region(size_t depth, size_t segments);
   [[nodiscard]] size_t open_regions() const { return regions_.size(); }
+  /// The path of the module that runs from here on, for policies that want it; of the `depth`-th
+  /// region and those in it that know none.
+  void set_module(size_t depth, std::string path);
+
+  /// Gives a name to the value that the tensor shows and asks the policy about it again. Does
+  /// nothing where no operator of the region made it. Throws what the policy throws.
+  void name(const at::Tensor& tensor, const std::string& name);
 
   /// Says where `tensor` lies, at once or, while an operator runs, when it has ended. The caller
   /// must call withdraw(packed) if `packed` dies before.
@@ -74,7 +84,8 @@ class Recorder {
 
   /// Keeps everything from here on; the error is raised when the region closes.
   void fail(std::exception_ptr error);
-  [[nodiscard]] std::exception_ptr failure() const { return failure_; }
+  /// That error, which is then no longer kept here: one of Python's holds whole frames.
+  [[nodiscard]] std::exception_ptr take_failure() { return std::exchange(failure_, nullptr); }
 
   [[nodiscard]] const std::shared_ptr<Recording>& recording() const { return recording_; }
 
@@ -127,6 +138,8 @@ class Recorder {
   struct Region {
     tape::RegionId id = tape::kOutermost;
     policy::Policy policy;
+    std::shared_ptr<const std::string> module = nullptr;       ///< null: not known
+    ska::flat_hash_map<const Operator*, uint32_t> calls = {};  ///< where the policy wants them
   };
 
   // Which kind of leaf a call is.
@@ -141,15 +154,27 @@ class Recorder {
   bool keep_readers(tape::ValueId source);
 
   void end_recorded(const at::RecordFunction& event);
+  tape::NodeId record(const at::RecordFunction& event);
   std::vector<at::Tensor> fresh_results(const std::vector<c10::IValue>& outputs,
                                         bool& all_plain) const;
   bool can_replay() const;
   void adopt_undefined(const std::vector<at::Tensor>& fresh);
-  void add_node(const std::vector<at::Tensor>& fresh);
+  tape::NodeId add_node(const std::vector<at::Tensor>& fresh);
   void forget_writes();
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
+
+  // Policies. Asked without the lock: one may be a function of the user's, in Python.
   void apply_policy(tape::NodeId node);
+  void decide(tape::ValueId value, const policy::Facts& facts);
+  void keep(tape::ValueId value, c10::Storage storage);
+  tape::ValueId note_name(const at::Tensor& tensor, const std::string& name);
+  void carry_out(tape::ValueId value, policy::Decision decision, const at::Tensor& tensor);
+  [[nodiscard]] bool casts_parameter() const;
+  [[nodiscard]] const Region& region_of(tape::ValueId value) const;
+  [[nodiscard]] std::shared_ptr<const std::string> module() const;
+  [[nodiscard]] bool is_kept_by_policy(tape::ValueId value) const;
+
   void settle_written(tape::NodeId node);
   void settle_results(tape::NodeId node, const std::vector<at::Tensor>& fresh);
   void end_opaque();
@@ -180,7 +205,7 @@ class Recorder {
   uint32_t recorded_ = 0;  ///< nodes made, those included that were pruned
   size_t prune_at_nodes_ = 0;
   size_t prune_at_bytes_ = 0;
-  size_t held_bytes_ = 0;  ///< of sources that were taken hold of; an upper bound between prunes
+  size_t held_bytes_ = 0;  ///< of what was taken hold of; an upper bound between prunes
 
   // The running leaf. Calls nest; the leaf is the one at depth `leaf_depth_`, calls inside belong
   // to it.

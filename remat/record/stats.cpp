@@ -30,6 +30,13 @@ void Counters::reset() {
   for (auto& tensors : saved_tensors) tensors = 0;
 }
 
+void Counters::move(int64_t bytes, Reason from, Reason to) {
+  saved_bytes[static_cast<size_t>(from)] -= bytes;
+  saved_bytes[static_cast<size_t>(to)] += bytes;
+  --saved_tensors[static_cast<size_t>(from)];
+  ++saved_tensors[static_cast<size_t>(to)];
+}
+
 Counters& counters() {
   static auto& counters = *new Counters;  // backward may still run while the process exits
   return counters;

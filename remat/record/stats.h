@@ -30,6 +30,8 @@ struct Counters {
   std::array<std::atomic<int64_t>, kReasons> saved_tensors{};
 
   void reset();
+  /// A saved tensor of so many bytes counts under another reason than it was counted under.
+  void move(int64_t bytes, Reason from, Reason to);
 };
 
 Counters& counters();

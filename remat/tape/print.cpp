@@ -99,6 +99,8 @@ std::string to_text(const Tape& tape) {
     text << "saved " << name_of(saved.value) << "  " << saved.bytes << " B  region " << saved.region
          << "\n";
   }
+  for (const Name& name : tape.names())
+    text << "named " << name_of(name.value) << "  " << name.text << "\n";
   return text.str();
 }
 
@@ -127,11 +129,9 @@ std::string to_dot(const Tape& tape) {
 }
 
 std::string to_json(const Tape& tape) {
-  nlohmann::json json = {{"format", "remat-tape-1"},
-                         {"nodes", nlohmann::json::array()},
-                         {"values", nlohmann::json::array()},
-                         {"saved", nlohmann::json::array()},
-                         {"regions", nlohmann::json::array()}};
+  nlohmann::json json = {{"format", "remat-tape-1"},          {"nodes", nlohmann::json::array()},
+                         {"values", nlohmann::json::array()}, {"saved", nlohmann::json::array()},
+                         {"names", nlohmann::json::array()},  {"regions", nlohmann::json::array()}};
   for (NodeId id = 0; id < tape.nodes(); ++id) json["nodes"].push_back(to_json(tape, id));
   for (ValueId id = 0; id < tape.values(); ++id) {
     const Value& value = tape.value(id);
@@ -144,6 +144,8 @@ std::string to_json(const Tape& tape) {
     json["saved"].push_back(
         {{"value", saved.value}, {"bytes", saved.bytes}, {"region", saved.region}});
   }
+  for (const Name& name : tape.names())
+    json["names"].push_back({{"value", name.value}, {"name", name.text}});
   for (RegionId id = 0; id < tape.regions(); ++id) {
     json["regions"].push_back(tape.parent(id) == kNone ? nlohmann::json()
                                                        : nlohmann::json(tape.parent(id)));

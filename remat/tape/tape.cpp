@@ -139,6 +139,8 @@ Tape::Renumbering Tape::prune(const std::vector<bool>& needed_nodes,
   };
   for (ValueId& value : operands_) renumber(value);
   for (Saved& saved : saved_) renumber(saved.value);
+  for (Name& name : names_) renumber(name.value);
+  std::erase_if(names_, [](const Name& name) { return name.value == kNone; });
   return renumbered;
 }
 
@@ -179,7 +181,7 @@ int64_t Tape::own_bytes() const {
       nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(ValueId) +
       values_.capacity() * sizeof(Value) + buffer_bytes_.capacity() * sizeof(int64_t) +
       buffer_writes_.capacity() * sizeof(uint32_t) + parents_.capacity() * sizeof(RegionId) +
-      saved_.capacity() * sizeof(Saved));
+      saved_.capacity() * sizeof(Saved) + names_.capacity() * sizeof(Name));
 }
 
 }  // namespace remat::tape

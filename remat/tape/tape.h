@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "remat/tape/call.h"
@@ -36,6 +38,12 @@ struct Saved {
   NodeId after = 0;  ///< number of nodes recorded before it was saved
 };
 
+/// A value that the user gave a name; it may have several.
+struct Name {
+  ValueId value = kNone;
+  std::string text;
+};
+
 /// The record of one outermost region, append only while the region is open.
 ///
 /// Invariants:
@@ -63,6 +71,7 @@ class Tape {
   /// From here on the value comes from outside: no node makes it.
   void make_source(ValueId value) { values_[value].producer = kNone; }
   void set_undefined(ValueId value) { values_[value].defined = false; }
+  void add_name(ValueId value, std::string text) { names_.push_back({value, std::move(text)}); }
 
   /// What an id became; kNone: dropped.
   struct Renumbering {
@@ -81,6 +90,7 @@ class Tape {
   [[nodiscard]] size_t buffers() const { return buffer_bytes_.size(); }
   [[nodiscard]] size_t regions() const { return parents_.size(); }
   [[nodiscard]] const std::vector<Saved>& saved() const { return saved_; }
+  [[nodiscard]] const std::vector<Name>& names() const { return names_; }
 
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
   [[nodiscard]] const Value& value(ValueId id) const { return values_[id]; }
@@ -111,6 +121,7 @@ class Tape {
   std::vector<uint32_t> buffer_writes_;  ///< recorded so far
   std::vector<RegionId> parents_ = {kNone};
   std::vector<Saved> saved_;
+  std::vector<Name> names_;  ///< in the order of giving
 };
 
 }  // namespace remat::tape

@@ -91,6 +91,18 @@ def installed(model):
 
 
 @contextlib.contextmanager
+def selective(model):
+    """The same with a policy, which transformers hands on."""
+    remat.install()
+    try:
+        policy = "dots_with_no_batch_dims_saveable - modules(mlp)"
+        model.gradient_checkpointing_enable({"policy": policy})
+        yield
+    finally:
+        remat.uninstall()
+
+
+@contextlib.contextmanager
 def segmented(model):
     handle = remat.segment(layers_of(model))
     yield
@@ -110,7 +122,7 @@ def nested(model):
 
 
 @pytest.mark.parametrize(
-    "way", [installed, segmented, whole_step, nested], ids=lambda way: way.__name__
+    "way", [installed, selective, segmented, whole_step, nested], ids=lambda way: way.__name__
 )
 @pytest.mark.parametrize("setup", SETUPS)
 @pytest.mark.parametrize("name", MODELS)

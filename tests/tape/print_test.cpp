@@ -56,9 +56,17 @@ TEST(PrintTest, Dot) {
 )dot");
 }
 
+TEST(PrintTest, NamesComeAfterWhatIsSaved) {
+  TapeLiteral literal("b = f(a); save b");
+  literal.tape.add_name(literal.value("b"), "hidden");
+  const auto text = to_text(literal.tape);
+  EXPECT_NE(text.find("saved %1  16 B  region 0\nnamed %1  hidden\n"), std::string::npos) << text;
+}
+
 TEST(PrintTest, Json) {
   EXPECT_EQ(to_json(TapeLiteral("b = aten::relu(a, \"p=1\"); save b").tape), R"({
  "format": "remat-tape-1",
+ "names": [],
  "nodes": [
   {
    "arguments": "p=1",

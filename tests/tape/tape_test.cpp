@@ -119,6 +119,16 @@ TEST(TapePruneTest, SavedTensorsKeepTheirIdsAndFollowTheirValues) {
   EXPECT_EQ(literal.tape.saved()[1].after, 1);  // one node is left that was recorded before it
 }
 
+TEST(TapePruneTest, NamesFollowTheirValuesAndGoWithThem) {
+  TapeLiteral literal("b = f(a); d = h(a)");
+  literal.tape.add_name(literal.value("b"), "dropped");
+  literal.tape.add_name(literal.value("d"), "left");
+  const auto renumbered = prune_to(literal, "h", "a d");
+  ASSERT_EQ(literal.tape.names().size(), 1);
+  EXPECT_EQ(literal.tape.names()[0].text, "left");
+  EXPECT_EQ(literal.tape.names()[0].value, renumbered.values[literal.value("d")]);
+}
+
 TEST(TapePruneTest, ABufferLivesAsLongAsOneOfItsVersions) {
   TapeLiteral literal("b = f(a); g(b!); c = h(b)");
   const auto renumbered = prune_to(literal, "h", "b c");
