@@ -132,7 +132,7 @@ _parsed = lru_cache(maxsize=128)(Policy)  # a region is opened for every layer o
 def _flat(patterns: Iterable[Any]) -> list[Any]:
     flat: list[Any] = []
     for pattern in patterns:
-        flat.extend(pattern if isinstance(pattern, (list, tuple, set)) else [pattern])
+        flat.extend(pattern if isinstance(pattern, (list, tuple)) else [pattern])
     return flat
 
 
