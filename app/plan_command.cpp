@@ -219,8 +219,7 @@ void add_step(CLI::App& command, PlanOptions& options) {
   auto& training = options.training;
   command.option_defaults()->group("Instead of a trace, the step of a model");
   add_model_option(command, training.model)->required(false);
-  command
-      .add_option("--max-length", training.max_length, "Tokens of a row, which are random")
+  command.add_option("--max-length", training.max_length, "Tokens of a row, which are random")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
   command

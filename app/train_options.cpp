@@ -144,7 +144,8 @@ void add_method_options(CLI::App& command, Settings& s) {
   add(command, "lora-dropout", s.lora.dropout, "Dropout before A");
   command
       .add_option_function<std::string>(
-          "--lora-target-modules", [&s](const std::string& names) { s.lora.targets = split(names); },
+          "--lora-target-modules",
+          [&s](const std::string& names) { s.lora.targets = split(names); },
           "Linear layers by name, separated by commas, or all-linear: all but the head")
       ->default_str("all-linear")
       ->take_last();

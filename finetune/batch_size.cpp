@@ -6,7 +6,6 @@
 
 #include "finetune/batch.h"
 #include "finetune/traced_step.h"
-#include "remat/plan/planner.h"
 
 namespace remat::finetune {
 
@@ -25,8 +24,7 @@ std::vector<int64_t> longest_first(const Dataset& data) {
 int64_t largest_batch_size(const Model& model, const Dataset& data, int64_t available) {
   const auto rows = longest_first(data);
   const auto needed = [&](int64_t size) {
-    const auto batch = make_batch(data, {rows.begin(), rows.begin() + size});
-    return plan::plan_within(traced_step(model, batch), /*budget=*/1).least_budget;
+    return least_budget(model, make_batch(data, {rows.begin(), rows.begin() + size}));
   };
   const int64_t one = needed(1);
   if (data.rows() == 1 || one > available) return 1;

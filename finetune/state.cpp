@@ -56,7 +56,8 @@ void save_state(const State& state, const fs::path& folder) {
 }
 
 int64_t saved_batch_size(const fs::path& folder) {
-  return read(folder, [](const nlohmann::json& saved) { return saved.at("batch_size").get<int64_t>(); });
+  return read(folder,
+              [](const nlohmann::json& saved) { return saved.at("batch_size").get<int64_t>(); });
 }
 
 State load_state(const fs::path& folder, const State& expected) {

@@ -11,4 +11,7 @@ namespace remat::finetune {
 /// REQUIRES: memory::install() was called.
 plan::Trace traced_step(const Model& model, const Batch& batch);
 
+/// The least that they fit into, bytes over what is live now. Runs them once, likewise.
+int64_t least_budget(const Model& model, const Batch& batch);
+
 }  // namespace remat::finetune

@@ -135,7 +135,8 @@ int64_t batch_size_in_budget(const Settings& settings, const Model& model, const
                 "give --activation-budget or --memory-budget");
   const auto live = static_cast<int64_t>(memory::live_bytes());
   return largest_batch_size(
-      model, data, budget->memory_bytes > 0 ? budget->memory_bytes - live : budget->activation_bytes);
+      model, data,
+      budget->memory_bytes > 0 ? budget->memory_bytes - live : budget->activation_bytes);
 }
 
 int64_t folder_bytes(const fs::path& folder) {

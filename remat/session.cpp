@@ -8,6 +8,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "remat/budget/fitting.h"
 #include "remat/budget/follower.h"
 #include "remat/memory/ledger.h"
 #include "remat/memory/memory.h"
@@ -57,10 +58,11 @@ struct Session::State {
   void time_again(const record::Recording& recorded);
   void add_plan(const record::Recording& recorded);
   void plan_again_what_no_longer_fits();
-  [[nodiscard]] std::optional<plan::Plan> known_plan_for(const plan::Trace& step) const;
+  [[nodiscard]] std::optional<plan::Plan> known_plan_for(const budget::Guide& step) const;
   [[nodiscard]] bool wants_profile() const;
-  plan::Plan plan_for(const plan::Trace& step);
-  [[noreturn]] void report_misfit(const plan::Planned& planned, const plan::Trace& step) const;
+  budget::Fitting search(const budget::Guide& step);
+  plan::Plan plan_for(const budget::Guide& step);
+  [[noreturn]] void report_misfit(int64_t least_bytes, const plan::Trace& step) const;
   [[nodiscard]] int64_t planning_budget() const { return report.budget_bytes - margin; }
 
   Budget budget;
@@ -68,8 +70,7 @@ struct Session::State {
   SessionReport report;
   budget::Guides guides;
   std::shared_ptr<const plan::Trace> trace;  ///< of the step that was measured last
-  /// By how much measured peaks exceeded simulated ones: workspaces of operators and what the user
-  /// holds, which no plan knows of.
+  /// By how much measured peaks exceeded planned ones: what the user holds, which no plan knows of.
   int64_t margin = 0;
   bool measure = false;  ///< the next step follows no plan
 
@@ -162,9 +163,9 @@ void Session::State::learn(const record::Recording& recorded) {
 /// Where the peak was higher than planned and too high, plans leave more room from now on.
 void Session::State::judge_plan() {
   ++report.followed;
-  report.planned_peak = guide->plan.cost.peak;
+  report.planned_peak = budget::peak_of(*guide, guide->plan).bytes;
   report.recompute_percent = guide->plan.recompute_percent();
-  const int64_t excess = report.measured_peak - guide->plan.cost.peak;
+  const int64_t excess = report.measured_peak - report.planned_peak;
   if (report.measured_peak > report.budget_bytes) margin = std::max(margin, excess);
 }
 
@@ -176,10 +177,9 @@ void Session::State::time_again(const record::Recording& recorded) {
     timed.trace = budget::averaged_trace(timed, recorded.tape);
     trace = timed.trace;
     plan = plan::resimulated(plan, *timed.trace);
-    auto planned = plan::plan_within(*timed.trace, planning_budget());
-    report.plan_seconds += planned.seconds;
-    if (planned.plan && planned.plan->cost.us < plan.cost.us) {
-      plan = std::move(*planned.plan);
+    auto found = search(timed);
+    if (found.plan && found.plan->cost.us < plan.cost.us) {
+      plan = std::move(*found.plan);
       ++report.plans;
     }
   }
@@ -190,10 +190,10 @@ void Session::State::time_again(const record::Recording& recorded) {
 void Session::State::add_plan(const record::Recording& recorded) {
   auto measured = budget::guide_of(recorded);
   trace = measured.trace;
-  auto found = known_plan_for(*trace);
+  auto found = known_plan_for(measured);
   if (found) measured.timed_steps = kTimedSteps;  // a given plan stays
-  auto plan = found ? std::move(*found) : plan_for(*trace);
-  report.planned_peak = plan.cost.peak;
+  auto plan = found ? std::move(*found) : plan_for(measured);
+  report.planned_peak = budget::peak_of(measured, plan).bytes;
   report.recompute_percent = plan.recompute_percent();
   guides.insert(guides.begin(), budget::with_plan(std::move(measured), std::move(plan)));
 }
@@ -201,36 +201,41 @@ void Session::State::add_plan(const record::Recording& recorded) {
 /// A budget of all memory leaves less for activations once gradients and optimizer state are there,
 /// and the margin grows.
 void Session::State::plan_again_what_no_longer_fits() {
-  for (auto& known : guides) {
-    if (known->plan.cost.peak > planning_budget())
-      known = budget::with_plan(*known, plan_for(*known->trace));
+  for (auto& guide : guides) {
+    if (budget::peak_of(*guide, guide->plan).bytes > planning_budget())
+      guide = budget::with_plan(*guide, plan_for(*guide));
   }
 }
 
 /// The cheapest of the plans that were given which is for this step and fits.
-std::optional<plan::Plan> Session::State::known_plan_for(const plan::Trace& step) const {
+std::optional<plan::Plan> Session::State::known_plan_for(const budget::Guide& step) const {
   std::optional<plan::Plan> best;
   for (const auto& given : known) {
-    if (plan::match(given, step) == plan::Match::other_step) continue;
-    auto here = plan::resimulated(given, step);
-    if (here.cost.peak > planning_budget()) continue;
+    if (plan::match(given, *step.trace) == plan::Match::other_step) continue;
+    auto here = plan::resimulated(given, *step.trace);
+    if (budget::peak_of(step, here).bytes > planning_budget()) continue;
     if (!best || here.cost.us < best->cost.us) best = std::move(here);
   }
   return best;
 }
 
-plan::Plan Session::State::plan_for(const plan::Trace& step) {
-  auto planned = plan::plan_within(step, planning_budget());
-  report.plan_seconds += planned.seconds;
-  if (!planned.plan) report_misfit(planned, step);
-  ++report.plans;
-  return std::move(*planned.plan);
+budget::Fitting Session::State::search(const budget::Guide& step) {
+  auto found = budget::fit(step, planning_budget());
+  report.plan_seconds += found.seconds;
+  return found;
 }
 
-void Session::State::report_misfit(const plan::Planned& planned, const plan::Trace& step) const {
+plan::Plan Session::State::plan_for(const budget::Guide& step) {
+  auto found = search(step);
+  if (!found.plan) report_misfit(found.least_bytes, *step.trace);
+  ++report.plans;
+  return std::move(*found.plan);
+}
+
+void Session::State::report_misfit(int64_t least_bytes, const plan::Trace& step) const {
   const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMiB; };
   const int64_t fixed = budget.memory_bytes > 0 ? live_before : 0;
-  const int64_t least = planned.least_budget + margin + fixed;
+  const int64_t least = least_bytes + margin + fixed;
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << "remat: the step does not fit its budget of "
        << mib(report.budget_bytes + fixed) << " MiB. The least that fits is " << mib(least)

@@ -23,6 +23,7 @@ class Builder {
     trace_.step_of_pack.assign(profile_.packs.size(), plan::kNone);
     for (const auto& step : profile_.steps) add_step(step);
     trace_.document.base_us = profile_.base_us();
+    trace_.workspace = profile_.node_workspace;
     return std::move(trace_);
   }
 

@@ -12,12 +12,13 @@ namespace remat::budget {
 /// A measured step as a planning problem. An operator is the node with the same number.
 struct StepTrace {
   plan::TraceDocument document;
+  std::vector<int64_t> workspace;          ///< bytes, by operator: see record::Profile
   std::vector<tape::ValueId> value_of;     ///< by the planner's ValueId
   std::vector<plan::StepId> step_of_pack;  ///< the step that asks for it; kNone: none did
 };
 
-/// REQUIRES: the recording is whole and has a profile, and backward has run. Values that no node makes, parameters and inputs, are there whatever
-/// the plan and left out.
+/// REQUIRES: the recording is whole and has a profile, and backward has run. Values that no node
+/// makes, parameters and inputs, are there whatever the plan and left out.
 StepTrace step_trace(const record::Recording& recording);
 
 /// By operator, microseconds: `node_us` averaged over calls that are equal. One sample an operator

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "remat/memory/ledger.h"
+#include "remat/memory/memory.h"
 #include "remat/record/arguments.h"
 #include "remat/record/recorder.h"
 #include "remat/record/spot.h"
@@ -19,6 +21,11 @@ namespace {
 /// Sources up to this size are copied when first read, so that a staging buffer may be refilled
 /// before backward, as it may in plain training.
 constexpr size_t kSmallSource = 64 * 1024;
+
+Profile::Bytes counted_bytes() {
+  const auto window_peak = static_cast<int64_t>(memory::ledger().take_window_peak());
+  return {static_cast<int64_t>(memory::live_bytes()), window_peak};
+}
 
 }  // namespace
 
@@ -49,7 +56,7 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     recordable_ = recordable_ && readable;
   }
   for (const Written& written : written_) protect(written);
-  if (recording_->profile) recording_->profile->operator_begins();
+  if (recording_->profile) recording_->profile->operator_begins(counted_bytes());
 }
 
 bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
@@ -157,7 +164,7 @@ void Recorder::begin_opaque(at::ArrayRef<c10::IValue> arguments) {
 // -----------------------------------------------------------------------------------------
 
 void Recorder::end_recorded(const at::RecordFunction& event) {
-  if (recording_->profile) recording_->profile->operator_ends();
+  if (recording_->profile) recording_->profile->operator_ends(counted_bytes());
   const Pause pause;
   const NodeId node = record(event);
   if (node != kNone) apply_policy(node);

@@ -4,6 +4,23 @@
 
 namespace remat::record {
 
+void Profile::operator_begins(Bytes bytes) {
+  peak_ = std::max(peak_, bytes.window_peak);
+  operator_began_with_ = bytes.live;
+  operator_began_ = Clock::now();
+}
+
+void Profile::operator_ends(Bytes bytes) {
+  operator_us_ = us_since(operator_began_);
+  peak_ = std::max(peak_, bytes.window_peak);
+  operator_workspace_ = bytes.window_peak - std::max(operator_began_with_, bytes.live);
+}
+
+void Profile::node_made() {
+  node_us.push_back(operator_us_);
+  node_workspace.push_back(operator_workspace_);
+}
+
 void Profile::value_asked(const void* node, uint32_t pack, int64_t window_peak) {
   base_us_ += us_since(resumed_);
   peak_ = std::max(peak_, window_peak);

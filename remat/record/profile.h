@@ -22,15 +22,24 @@ class Profile {
                                   ///< recording's own
   };
 
-  std::vector<double> node_us;       ///< by NodeId: time of the operator, microseconds
+  std::vector<double> node_us;  ///< by NodeId: time of the operator, microseconds
+  /// By NodeId: the most that was live while the operator ran, beyond its arguments and results.
+  std::vector<int64_t> node_workspace;
   std::vector<tape::ValueId> packs;  ///< the values that autograd saved, in that order
   std::vector<Step> steps;           ///< in the order of backward
 
+  /// What the counting allocator says: bytes that are live, and the most that it saw since it was
+  /// asked last.
+  struct Bytes {
+    int64_t live;
+    int64_t window_peak;
+  };
+
   /// An operator is about to run, or has run.
-  void operator_begins() { operator_began_ = Clock::now(); }
-  void operator_ends() { operator_us_ = us_since(operator_began_); }
+  void operator_begins(Bytes bytes);
+  void operator_ends(Bytes bytes);
   /// The operator became a node.
-  void node_made() { node_us.push_back(operator_us_); }
+  void node_made();
 
   /// Backward asks for a saved value, and has it. `live` is what the counting allocator says, and
   /// `window_peak` the most that it saw since the last call of value_served.
@@ -50,7 +59,9 @@ class Profile {
   }
 
   Clock::time_point operator_began_;
+  int64_t operator_began_with_ = 0;  ///< live bytes
   double operator_us_ = 0;
+  int64_t operator_workspace_ = 0;
   Clock::time_point resumed_ = Clock::now();  ///< training goes on: it began, or a value was served
   double base_us_ = 0;
   int64_t peak_ = 0;
