@@ -19,9 +19,9 @@ import suite
 HERE = pathlib.Path(__file__).resolve().parent
 CLASSES = {
     "B": "behaviour",
-    "C": "behaviour, told by how often the function is called again",
-    "M": "behaviour, told by the text of torch's error",
-    "O": "torch's own options: context_fn, debug, early_stop, warnings",
+    "C": "calls of the function, by which behaviour is told",
+    "M": "texts of torch's errors, by which behaviour is told",
+    "O": "torch's own options, context_fn, debug, early_stop, warnings",
     "R": "use_reentrant=True",
     "I": "torch's internals",
     "G": "needs a GPU",
