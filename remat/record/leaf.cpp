@@ -75,9 +75,9 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
   return true;
 }
 
-/// True iff another argument shows the buffer that is written, as in `torch.mm(a, b, out=a)`. Unless
-/// the operator goes element by element, what it reads then depends on what it wrote before: a
-/// replay has to see one storage too.
+/// True iff another argument shows the buffer that is written, as in `torch.mm(a, b, out=a)`.
+/// Unless the operator goes element by element, what it reads then depends on what it wrote before:
+/// a replay has to see one storage too.
 bool Recorder::is_read_too(const Written& written) const {
   const Read& read = reads_[written.read];
   return std::any_of(reads_.begin(), reads_.end(), [&](const Read& other) {
