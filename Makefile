@@ -6,7 +6,7 @@ STEP := @scripts/step.sh
 SETUP := @scripts/setup.sh
 
 .NOTPARALLEL:
-.PHONY: help setup build test test-cpp test-asan test-python test-fuzz test-examples test-wheel \
+.PHONY: help setup build test test-all test-cpp test-asan test-python test-fuzz test-examples test-wheel \
         check-includes lint tidy format bench demo clean
 
 help:  ## Show this list
@@ -21,6 +21,10 @@ build:  ## Build the library, the Python module, C++ tests and benchmarks (build
 	$(STEP) "build release" cmake --build --preset release
 
 test: check-includes test-cpp test-python test-examples test-wheel test-asan  ## Run all tests
+
+test-all: test  ## Run all tests, and the suites of others with remat and torch side by side (an hour)
+	$(SETUP) build test demo peers
+	$(STEP) "suites of others" $(PYTHON) tests/peers/table.py
 
 check-includes:  ## Check which room includes which
 	$(STEP) "direction of includes" scripts/check_includes.py

@@ -5,12 +5,10 @@ A `step` takes the checkpoint function to use and returns tensors, numbers, or l
 
 import pytest
 import torch
+from bits import bits
+from implementations import call_plainly as plain
 
 import remat
-
-
-def plain(fn, *args, **kwargs):
-    return fn(*args, **kwargs)
 
 
 def leaf(*shape):
@@ -87,11 +85,6 @@ def assert_same(got, expected):
             assert_same(got[key], expected[key])
     else:
         assert got == expected
-
-
-def bits(tensor):
-    """Its bytes: unlike ==, these tell -0.0 from 0.0 and find NaN equal to itself."""
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
 
 
 def count_differences(a, b):

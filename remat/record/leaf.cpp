@@ -55,7 +55,10 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     draw_ = observe_draw(arguments, readable);
     recordable_ = recordable_ && readable;
   }
-  for (const Written& written : written_) protect(written);
+  for (Written& written : written_) {
+    written.overwritten = written.overwritten && (op.pointwise || !is_read_too(written));
+    protect(written);
+  }
   if (recording_->profile) recording_->profile->operator_begins(counted_bytes());
 }
 
@@ -77,6 +80,16 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
                         statistic, changes ? spot_hash(tensor) : 0});
   }
   return true;
+}
+
+/// True iff another argument shows the buffer that is written, as in `torch.mm(a, b, out=a)`.
+/// Unless the operator goes element by element, what it reads then depends on what it wrote before:
+/// a replay has to see one storage too.
+bool Recorder::is_read_too(const Written& written) const {
+  const Read& read = reads_[written.read];
+  return std::any_of(reads_.begin(), reads_.end(), [&](const Read& other) {
+    return &other != &read && other.buffer == read.buffer;
+  });
 }
 
 /// A write is about to change a buffer. Where an earlier node, or the operator itself through

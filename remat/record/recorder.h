@@ -151,6 +151,7 @@ class Recorder {
   void begin_recorded(at::ArrayRef<c10::IValue> arguments);
   bool read_argument(const Operator::Argument& argument, bool trains, const at::Tensor& tensor);
   void begin_opaque(at::ArrayRef<c10::IValue> arguments);
+  [[nodiscard]] bool is_read_too(const Written& written) const;
   void protect(const Written& written);
   bool keep_readers(tape::ValueId source);
 

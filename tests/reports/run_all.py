@@ -12,8 +12,6 @@ a crash does not touch the next one.
 """
 
 import argparse
-import functools
-import importlib
 import importlib.util
 import json
 import pathlib
@@ -22,7 +20,11 @@ import sys
 import time
 import warnings
 
-CASES = pathlib.Path(__file__).resolve().parent / "cases"
+HERE = pathlib.Path(__file__).resolve().parent
+CASES = HERE / "cases"
+sys.path.append(str(HERE.parent))
+
+from implementations import call_plainly, find  # noqa: E402
 
 
 def run_case(path, implementation="remat:checkpoint", timeout=120):
@@ -55,21 +57,6 @@ def run_here(path, implementation):
     if implementation == "plain":
         expect.pop("at_most", None)  # plain is what those bounds improve on
     return judge(expect, got, plain)
-
-
-def call_plainly(fn, *args, **kwargs):
-    return fn(*args, **kwargs)
-
-
-def find(implementation):
-    if implementation == "plain":
-        return call_plainly
-    if implementation in ("torch", "torch:reentrant"):
-        from torch.utils.checkpoint import checkpoint
-
-        return functools.partial(checkpoint, use_reentrant=implementation == "torch:reentrant")
-    module, function = implementation.split(":")
-    return getattr(importlib.import_module(module), function)
 
 
 def load(path):

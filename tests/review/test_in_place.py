@@ -48,9 +48,17 @@ def conjugate_view(x):
     return torch.view_as_real((z * z).exp())
 
 
+def product_over_its_own_argument(x):
+    """Writes over what it has yet to read: meaningless, legal, and the same every time."""
+    y = x.detach().exp()
+    torch.addmm(y, x.detach(), y, out=y)
+    return (x + y).sin().exp()
+
+
 @pytest.mark.parametrize(
     "fn",
     [
+        product_over_its_own_argument,
         sigmoid_of_own_output,
         power,
         chain_on_one_buffer,
