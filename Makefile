@@ -22,7 +22,7 @@ build:  ## Build the library, the Python module, C++ tests and benchmarks (build
 
 test: check-includes test-cpp test-python test-examples test-wheel test-asan  ## Run all tests
 
-test-all: test  ## Run all tests, and the suites of others with remat and torch side by side (an hour)
+test-all: test test-fuzz  ## Run all tests, and the suites of others with remat and torch side by side (an hour)
 	$(SETUP) build test demo peers
 	$(STEP) "suites of others" $(PYTHON) tests/peers/table.py
 

@@ -163,7 +163,7 @@ void Session::State::learn(const record::Recording& recorded) {
 /// Where the peak was higher than planned and too high, plans leave more room from now on.
 void Session::State::judge_plan() {
   ++report.followed;
-  report.planned_peak = budget::peak_of(*guide, guide->plan).bytes;
+  report.planned_peak = budget::peak_of(*guide, guide->plan);
   report.recompute_percent = guide->plan.recompute_percent();
   const int64_t excess = report.measured_peak - report.planned_peak;
   if (report.measured_peak > report.budget_bytes) margin = std::max(margin, excess);
@@ -193,7 +193,7 @@ void Session::State::add_plan(const record::Recording& recorded) {
   auto found = known_plan_for(measured);
   if (found) measured.timed_steps = kTimedSteps;  // a given plan stays
   auto plan = found ? std::move(*found) : plan_for(measured);
-  report.planned_peak = budget::peak_of(measured, plan).bytes;
+  report.planned_peak = budget::peak_of(measured, plan);
   report.recompute_percent = plan.recompute_percent();
   guides.insert(guides.begin(), budget::with_plan(std::move(measured), std::move(plan)));
 }
@@ -202,7 +202,7 @@ void Session::State::add_plan(const record::Recording& recorded) {
 /// and the margin grows.
 void Session::State::plan_again_what_no_longer_fits() {
   for (auto& guide : guides) {
-    if (budget::peak_of(*guide, guide->plan).bytes > planning_budget())
+    if (budget::peak_of(*guide, guide->plan) > planning_budget())
       guide = budget::with_plan(*guide, plan_for(*guide));
   }
 }
@@ -213,7 +213,7 @@ std::optional<plan::Plan> Session::State::known_plan_for(const budget::Guide& st
   for (const auto& given : known) {
     if (plan::match(given, *step.trace) == plan::Match::other_step) continue;
     auto here = plan::resimulated(given, *step.trace);
-    if (budget::peak_of(step, here).bytes > planning_budget()) continue;
+    if (budget::peak_of(step, here) > planning_budget()) continue;
     if (!best || here.cost.us < best->cost.us) best = std::move(here);
   }
   return best;

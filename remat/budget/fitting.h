@@ -8,15 +8,9 @@
 
 namespace remat::budget {
 
-/// The most that is live at once, bytes, with the workspace of the operator that then runs.
-struct Peak {
-  int64_t bytes = 0;
-  int64_t workspace = 0;
-};
-
-/// Of a step that goes by a plan, as planners count it and with what its operators were seen to
-/// take beside their arguments and results.
-Peak peak_of(const Guide& step, const plan::Plan& plan);
+/// The most that is live at once, bytes, where the step goes by the plan: what planners count,
+/// workspaces of operators, and beside a replay what backward holds of its own.
+int64_t peak_of(const Guide& step, const plan::Plan& plan);
 
 /// The outcome of a search for a plan.
 struct Fitting {
@@ -25,7 +19,7 @@ struct Fitting {
   double seconds = 0;
 };
 
-/// Plans the step for a budget of bytes, workspaces included.
+/// Plans the step so that peak_of() is within the budget, bytes.
 Fitting fit(const Guide& step, int64_t budget);
 
 }  // namespace remat::budget

@@ -61,6 +61,7 @@ class Builder {
   void add_step(const record::Profile::Step& measured) {
     plan::TraceDocument::Step step;
     step.extra_bytes = std::max<int64_t>(0, measured.extra_bytes);
+    trace_.before.push_back(std::max<int64_t>(0, measured.before_bytes));
     for (const uint32_t pack : measured.packs) {
       trace_.step_of_pack[pack] = static_cast<plan::StepId>(trace_.document.steps.size());
       add_values(std::span(&profile_.packs[pack], 1), step.reads);

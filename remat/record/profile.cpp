@@ -21,14 +21,15 @@ void Profile::node_made() {
   node_workspace.push_back(operator_workspace_);
 }
 
-void Profile::value_asked(const void* node, uint32_t pack, int64_t window_peak) {
+void Profile::value_asked(const void* node, uint32_t pack, Bytes bytes, int64_t own) {
   base_us_ += us_since(resumed_);
-  peak_ = std::max(peak_, window_peak);
+  peak_ = std::max(peak_, bytes.window_peak);
   if (!steps.empty()) {
     auto& extra = steps.back().extra_bytes;
-    extra = std::max(extra, window_peak - own_);
+    extra = std::max(extra, bytes.window_peak - own_);
   }
-  if (steps.empty() || steps.back().node != node) steps.push_back({node, {}, 0});
+  if (steps.empty() || steps.back().node != node)
+    steps.push_back({node, {}, 0, bytes.live - live_before_ - own});
   steps.back().packs.push_back(pack);
 }
 

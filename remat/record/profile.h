@@ -20,6 +20,8 @@ class Profile {
     std::vector<uint32_t> packs;  ///< what it asked for, by position in `packs`
     int64_t extra_bytes = 0;      ///< the most that was live until the next step beyond the
                                   ///< recording's own
+    int64_t before_bytes = 0;     ///< live when it asked for the first of them, likewise: replays
+                                  ///< for it run beside that
   };
 
   std::vector<double> node_us;  ///< by NodeId: time of the operator, microseconds
@@ -41,10 +43,9 @@ class Profile {
   /// The operator became a node.
   void node_made();
 
-  /// Backward asks for a saved value, and has it. `live` is what the counting allocator says, and
-  /// `window_peak` the most that it saw since the last call of value_served.
-  void value_asked(const void* node, uint32_t pack, int64_t window_peak);
-  /// `own` is the part of `live` that is the recording's: what it holds and what it has served.
+  /// Backward asks for a saved value, and has it. `own` is the part of the live bytes that is the
+  /// recording's: what it holds and what it has served. The window begins when a value is served.
+  void value_asked(const void* node, uint32_t pack, Bytes bytes, int64_t own);
   void value_served(int64_t own);
 
   /// The most that was live until the last saved value was asked for, bytes.

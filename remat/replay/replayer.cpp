@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/node.h>
 
 #include "remat/memory/ledger.h"
+#include "remat/memory/memory.h"
 #include "remat/tape/slice.h"
 
 namespace remat::replay {
@@ -159,17 +160,22 @@ void Replayer::drop_unneeded(Recording& recording, ValueId asked,
 
 void Replayer::note_asked(Recording& recording, SavedId saved) {
   const auto peak = static_cast<int64_t>(memory::ledger().take_window_peak());
+  const auto live = static_cast<int64_t>(memory::live_bytes());
   recording.profile->value_asked(torch::autograd::get_current_node().get(),
-                                 recording.saved[saved].pack, peak);
+                                 recording.saved[saved].pack, {live, peak}, own_bytes());
 }
 
-/// The recording's own are the values that replays made and that somebody still holds.
 void Replayer::note_served(Recording& recording, ValueId value, const c10::Storage& storage) {
   const auto again = [&](const auto& entry) {
     return entry.second._unsafe_get_target() == storage.unsafeGetStorageImpl();
   };
   if (std::none_of(served_.begin(), served_.end(), again))
     served_.emplace_back(value, storage.getWeakStorageImpl());
+  recording.profile->value_served(own_bytes());
+  memory::ledger().take_window_peak();
+}
+
+int64_t Replayer::own_bytes() {
   int64_t own = cached_bytes();
   std::erase_if(served_, [&](const auto& entry) {
     const auto alive = entry.second.lock();
@@ -180,8 +186,7 @@ void Replayer::note_served(Recording& recording, ValueId value, const c10::Stora
     own += counted ? 0 : static_cast<int64_t>(alive->nbytes());
     return false;
   });
-  recording.profile->value_served(own);
-  memory::ledger().take_window_peak();
+  return own;
 }
 
 // ---- On demand

@@ -46,8 +46,10 @@ class Replayer final : public record::Source {
   void drop_expired(Schedule::Step step, Freed& freed);
   void drop_unneeded(record::Recording& recording, tape::ValueId asked,
                      std::vector<std::unique_ptr<record::Held>>& let_go);
-  static void note_asked(record::Recording& recording, tape::SavedId saved);
+  void note_asked(record::Recording& recording, tape::SavedId saved);
   void note_served(record::Recording& recording, tape::ValueId value, const c10::Storage& storage);
+  /// Of the values that replays made, those that somebody still holds.
+  int64_t own_bytes();
   c10::Storage replay(record::Recording& recording, tape::SavedId saved, Freed& freed);
   void hold(const record::Recording& recording, std::span<const tape::SavedId> pending,
             Storages made);

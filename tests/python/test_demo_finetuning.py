@@ -62,4 +62,4 @@ def test_checkpoints_hold_less_after_forward(results):
 
 def test_the_budget_holds(results):
     peaks = {name: run.activation_peak_bytes for name, run in results.items()}
-    assert peaks["cli budget"] <= peaks["cli none"] // 2
+    assert peaks["cli budget"] <= 0.51 * peaks["cli none"]
