@@ -108,3 +108,30 @@ def compare_segments():
             return blocks(x)
 
     assert_same(train(run), train(no_block(plain)))
+
+
+def test_blocks_are_sharded_again_after_the_replay(ranks):
+    ranks.run(check_sharded)
+
+
+def has_whole_weights(block):
+    (group,) = block._get_fsdp_state()._fsdp_param_groups
+    return any(p._unsharded_param.untyped_storage().nbytes() > 0 for p in group.fsdp_params)
+
+
+def check_sharded():
+    whole = []
+
+    def run(blocks, x):
+        def watch(_module, _args, y):
+            y.register_hook(lambda _: whole.append([has_whole_weights(block) for block in blocks]))
+
+        # The gradient of what `down` makes of the last block comes after the region's first replay.
+        handle = blocks[2].up.register_forward_hook(watch)
+        y = remat.checkpoint(blocks, x)
+        handle.remove()
+        return y
+
+    train(run)
+    # FSDP itself has asked for the second block, whose backward comes next.
+    assert whole == [[False, True, True]] * 2, whole
