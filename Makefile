@@ -6,8 +6,8 @@ STEP := @scripts/step.sh
 SETUP := @scripts/setup.sh
 
 .NOTPARALLEL:
-.PHONY: help setup build test test-all test-cpp test-asan test-python test-fuzz test-examples test-wheel \
-        check-includes lint tidy format bench demo clean
+.PHONY: help setup build test test-all test-cpp test-asan test-asan-python test-tsan test-python \
+        test-deepspeed test-fuzz test-examples test-wheel check-includes lint tidy format bench demo clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ build:  ## Build the library, the Python module, C++ tests and benchmarks (build
 
 test: check-includes test-cpp test-python test-examples test-wheel test-asan  ## Run all tests
 
-test-all: test test-fuzz  ## Run all tests, and the suites of others with remat and torch side by side (an hour)
+test-all: test test-tsan test-asan-python test-deepspeed test-fuzz  ## Run all tests, and those of others (an hour)
 	$(SETUP) build test demo peers
 	$(STEP) "suites of others" $(PYTHON) tests/peers/table.py
 
@@ -37,6 +37,32 @@ test-asan:  ## Run the C++ tests under AddressSanitizer and UndefinedBehaviorSan
 	$(STEP) "configure asan" cmake --preset asan --log-level=WARNING
 	$(STEP) "build asan" cmake --build --preset asan
 	$(STEP) "C++ tests under ASan and UBSan" ctest --preset asan
+
+# Threads are what these two are about; everything else is single-threaded.
+test-tsan:  ## Run the C++ tests with threads under ThreadSanitizer
+	$(SETUP) build
+	$(STEP) "configure tsan" cmake --preset tsan --log-level=WARNING
+	$(STEP) "build tsan" cmake --build --preset tsan --target test_replay test_api
+	$(STEP) "C++ tests under TSan" ctest --preset tsan
+
+# Leaks are not looked for: the interpreter has its own.
+SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+    ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan/python OMP_NUM_THREADS=1
+
+test-asan-python: build  ## Run the Python tests of the recorder and of replays under ASan and UBSan
+	$(SETUP) build test
+	$(STEP) "configure asan" cmake --preset asan --log-level=WARNING -DREMAT_BUILD_PYTHON=ON
+	$(STEP) "build asan" cmake --build build/asan --target remat_python
+	$(STEP) "Python tests under ASan and UBSan" env $(SANITIZED) $(PYTHON) -m pytest tests/review \
+	    tests/python/test_checkpoint.py tests/python/test_region.py tests/python/test_verify.py \
+	    tests/python/test_replayable.py tests/python/test_parameters.py tests/python/test_policy.py
+
+test-deepspeed: build  ## Run the tests with DeepSpeed ZeRO-3, which it installs
+	$(SETUP) build test
+	$(STEP) "DeepSpeed" env DS_ACCELERATOR=cpu DS_BUILD_OPS=0 $(PYTHON) -m pip install \
+	    --quiet --disable-pip-version-check --no-build-isolation -r requirements/deepspeed.txt
+	$(STEP) "tests with DeepSpeed" env DS_ACCELERATOR=cpu \
+	    $(PYTHON) -m pytest tests/distributed/test_deepspeed.py
 
 test-python: build  ## Run the Python tests
 	$(SETUP) build test demo

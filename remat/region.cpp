@@ -11,6 +11,7 @@ Region::Region(const RegionOptions& options) : segments_(options.segments) {
   if (!record::can_record()) return;
   recorder_ = recorder_of_thread();
   recording_ = recorder_->recording();
+  if (options.verify || record::verifies_by_default()) recorder_->verify();
   recorder_->open_region(options.policy);
   depth_ = recorder_->open_regions();
 }

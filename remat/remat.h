@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "remat/gather.h"
 #include "remat/memory/memory.h"
 #include "remat/name.h"
 #include "remat/policy/jax.h"
@@ -15,6 +16,7 @@
 #include "remat/policy/policy.h"
 #include "remat/policy/rules.h"
 #include "remat/region.h"
+#include "remat/replayable.h"
 #include "remat/stats.h"
 #include "remat/tape/print.h"
 

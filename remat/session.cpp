@@ -136,7 +136,7 @@ void Session::State::let_go() {
   if (!recording) return;
   if (recording->open) recorder->close_region(1, 1);  // backward never began
   {
-    const std::lock_guard lock(recording->mutex);
+    const auto lock = recording->lock();
     recording->on_backward = nullptr;
   }
   recording.reset();

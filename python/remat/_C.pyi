@@ -76,7 +76,7 @@ class Region:
     """An open region of this thread. Policy None is nothing_saveable; with 0 segments the library
     chooses how many."""
 
-    def __init__(self, policy: Policy | None, segments: int) -> None: ...
+    def __init__(self, policy: Policy | None, segments: int, verify: bool = False) -> None: ...
     def close(self) -> None:
         """Raises RuntimeError if a region inside this one is still open, and what recording or a
         policy failed with."""
@@ -136,3 +136,21 @@ def allocator_is_installed() -> bool: ...
 def live_bytes() -> int: ...
 def peak_bytes() -> int: ...
 def reset_peak() -> None: ...
+def add_gather(function: Callable[[Any], Callable[[], None] | None]) -> int:
+    """The function fills a parameter and returns what frees it again, or None."""
+
+def remove_gather(key: int) -> None: ...
+def open_function(name: str) -> None:
+    """Records the Function of that name, inside whose forward it is called, by what it calls."""
+
+def declare_replayable(name: str) -> None:
+    """Raises RuntimeError for operators of torch and names without a namespace."""
+
+class VerifyScope:
+    """Regions that this thread opens between enter and exit verify."""
+
+    def enter(self) -> None: ...
+    def exit(self) -> None: ...
+
+def set_module_name(name: str) -> None:
+    """The module that runs on this thread, for messages."""

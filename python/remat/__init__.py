@@ -17,11 +17,14 @@ from remat import _testing, memory, policies
 from remat._budget import budget, disable, enable
 from remat._C import DoesNotFit, Facts, Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential
+from remat._gather import gather
 from remat._install import install, uninstall
 from remat._name import checkpoint_name
 from remat._region import region
+from remat._replayable import replayable
 from remat._segment import segment
 from remat._stats import reset_stats, stats
+from remat._verify import verify
 from remat.policies import everything_saveable, keep_ops, nothing_saveable
 
 __all__ = [
@@ -37,14 +40,17 @@ __all__ = [
     "disable",
     "enable",
     "everything_saveable",
+    "gather",
     "install",
     "keep_ops",
     "memory",
     "nothing_saveable",
     "policies",
     "region",
+    "replayable",
     "reset_stats",
     "segment",
     "stats",
     "uninstall",
+    "verify",
 ]

@@ -12,6 +12,7 @@ from torch.utils import checkpoint as torch_checkpoint
 from remat import _C
 from remat._modules import Modules, module_of
 from remat._region import as_segments, region
+from remat._verify import verify
 from remat.policies import PolicyLike, as_policy, operator_name
 
 T = TypeVar("T")
@@ -22,12 +23,7 @@ _torchs_checkpoint = torch_checkpoint.checkpoint
 _no_context = torch_checkpoint.noop_context_fn
 _is_compiling = torch.compiler.is_compiling
 
-_LATER = {
-    "context_fn": "give a policy instead: policy=remat.keep_ops('mm', ...) keeps what operators "
-    "return, policy=lambda facts: facts.op == 'aten::mm' asks a function; see remat.policies",
-    "determinism_check": "remat compares samples of every recomputed tensor by default",
-    "debug": "print the tape of a remat.region() to see what is recorded",
-}
+_DETERMINISM_CHECKS = ("default", "none", "verify")
 
 
 def checkpoint(
@@ -57,19 +53,29 @@ def checkpoint(
         use_reentrant, preserve_rng_state, early_stop: accepted and without effect. There is no
             second call that could be reentrant or stop early, and random operators always repeat
             what they drew.
-        context_fn, determinism_check, debug: not supported; ValueError unless left at their
-            defaults.
+        determinism_check: "default": shapes, dtypes and samples of every recomputed tensor are
+            compared; "none": the same, since it costs next to nothing; "verify": every element of
+            everything that is recomputed is, see :func:`remat.verify`.
+        debug: True is "verify", whose errors say what differs, where and why.
+        context_fn: not supported; ValueError unless left at its default.
 
     Raises:
-        ValueError: for the options above and for unknown policy names.
+        ValueError: for context_fn, an unknown determinism_check and unknown policy names.
         RuntimeError: in backward, if something that must be read again was changed in between.
     """
     if context_fn is not _no_context or determinism_check != "default" or debug:
-        if TracingContext.try_get() is None:
-            _refuse(context_fn, determinism_check)
-        # The compiler itself calls what install() replaced, with options of its own.
-        options = {"context_fn": context_fn, "determinism_check": determinism_check, "debug": debug}
-        return _torchs_checkpoint(function, *args, use_reentrant=False, **options, **kwargs)
+        if TracingContext.try_get() is not None:
+            # The compiler itself calls what install() replaced, with options of its own.
+            options = {
+                "context_fn": context_fn,
+                "determinism_check": determinism_check,
+                "debug": debug,
+            }
+            return _torchs_checkpoint(function, *args, use_reentrant=False, **options, **kwargs)
+        _check_options(context_fn, determinism_check)
+        if debug or determinism_check == "verify":
+            with verify():
+                return checkpoint(function, *args, policy=policy, **kwargs)
     if _is_compiling():
         return _torchs_checkpoint(function, *args, use_reentrant=False, **kwargs)
     if policy is None:
@@ -131,22 +137,24 @@ def _run(layers: list[Callable[..., Any]], value: Any) -> Any:
     return value
 
 
-def _refuse(context_fn: Any, determinism_check: str) -> None:
-    option = "debug"
-    if determinism_check != "default":
-        option = "determinism_check"
+def _check_options(context_fn: Any, determinism_check: str) -> None:
     if context_fn is not _no_context:
-        option = "context_fn"
-    advice = _selective_advice(context_fn) if option == "context_fn" else _LATER[option]
-    raise ValueError(f"remat.checkpoint does not support {option}: {advice}")
+        raise ValueError(f"remat.checkpoint does not support context_fn: {_policy_for(context_fn)}")
+    if determinism_check not in _DETERMINISM_CHECKS:
+        raise ValueError(
+            f"remat: determinism_check is one of {_DETERMINISM_CHECKS}, not {determinism_check!r}"
+        )
 
 
-def _selective_advice(context_fn: Any) -> str:
+def _policy_for(context_fn: Any) -> str:
     """The policy that does what a context_fn of selective checkpointing is there for."""
     given = getattr(context_fn, "args", ())
     selective = getattr(context_fn, "func", None)
     is_selective = selective is torch_checkpoint.create_selective_checkpoint_contexts
     if not is_selective or not given or not isinstance(given[0], list):
-        return _LATER["context_fn"]
+        return (
+            "give a policy instead: policy=remat.keep_ops('mm', ...) keeps what operators return, "
+            "policy=lambda facts: facts.op == 'aten::mm' asks a function; see remat.policies"
+        )
     operators = ", ".join(f'"{operator_name(op)}"' for op in given[0])
     return f"give the same as a policy: policy=remat.keep_ops({operators})"

@@ -34,6 +34,7 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
             of the others, for up to one more forward pass. None: 1 for a region the size of a layer
             (up to 512 operators), sqrt(operators) for a larger one.
         module: the model that runs inside, for policies by module: paths start at it.
+        verify: compare every element of what backward recomputes, see :func:`remat.verify`.
 
     Raises:
         ValueError: for a policy that is not there, with the column; on leaving, if the policy asks
@@ -47,7 +48,9 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         policy: PolicyLike = None,
         segments: int | None = None,
         module: Modules | None = None,
+        verify: bool = False,
     ) -> None:
+        self._verifies = verify
         self._policy = as_policy(policy)
         self._segments = as_segments(segments)
         self._module = module
@@ -59,7 +62,7 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
             raise RuntimeError(
                 "remat: a region object is entered once; make a new one with remat.region()"
             )
-        self._region = _C.Region(self._policy, self._segments)
+        self._region = _C.Region(self._policy, self._segments, self._verifies)
         if self._module is not None and self._policy is not None and self._policy.wants_module:
             self._watch = ModuleWatch(self._region, paths_of(self._module))
         return self

@@ -3,11 +3,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "policies.h"
 #include "remat/plan/budget.h"
 #include "remat/plan/plan_file.h"
 #include "remat/plan/trace_file.h"
+#include "remat/record/gather.h"
 #include "remat/record/recorder.h"
 #include "remat/remat.h"
 #include "remat/session.h"
@@ -19,10 +21,11 @@ namespace {
 using remat::RegionOptions;
 using remat::policy::Policy;
 
-RegionOptions options(const Policy* policy, size_t segments) {
+RegionOptions options(const Policy* policy, size_t segments, bool verify) {
   RegionOptions chosen;
   if (policy != nullptr) chosen.policy = *policy;
   chosen.segments = segments;
+  chosen.verify = verify;
   return chosen;
 }
 
@@ -51,6 +54,56 @@ PyObject* call_in_region(PyObject* /*module*/, PyObject* const* arguments, Py_ss
   END_HANDLE_TH_ERRORS
 }
 
+/// A Python object that any thread may let go of, with or without the interpreter's lock, and after
+/// the interpreter.
+std::shared_ptr<PyObject> shared(py::object object) {
+  return {object.release().ptr(), [](PyObject* held) {
+            if (Py_IsInitialized() == 0) return;
+            const py::gil_scoped_acquire acquired;
+            Py_DECREF(held);
+          }};
+}
+
+/// `function(parameter)` fills a parameter and returns what frees it again, or returns None.
+uint64_t add_gather(py::function function) {
+  return remat::record::add_gather(
+      [function = shared(std::move(function))](const at::Tensor& parameter) {
+        const py::gil_scoped_acquire acquired;
+        auto release = py::reinterpret_borrow<py::object>(function.get())(parameter);
+        if (release.is_none()) return std::shared_ptr<void>();
+        return std::shared_ptr<void>(release.release().ptr(), [](void* held) {
+          const py::gil_scoped_acquire acquired;
+          const auto release = py::reinterpret_steal<py::object>(static_cast<PyObject*>(held));
+          try {
+            release();
+          } catch (py::error_already_set& error) {  // a destructor runs this
+            error.discard_as_unraisable("remat.gather: freeing a parameter");
+          }
+        });
+      });
+}
+
+void wait_without_interpreter_lock(std::recursive_mutex& mutex) {
+  if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) {
+    mutex.lock();
+    return;
+  }
+  const py::gil_scoped_release released;
+  mutex.lock();
+}
+
+PyTypeObject* parameter_type = nullptr;
+
+bool is_python_parameter(const c10::TensorImpl& tensor) {
+  auto* object = tensor.pyobj_slot()->load_pyobj();
+  return object != nullptr && PyObject_TypeCheck(object, parameter_type) != 0;
+}
+
+/// Declared Functions call it from inside their forward.
+void open_function(const std::string& name) {
+  if (auto* recorder = remat::record::Recorder::current()) recorder->open_function(name);
+}
+
 PyMethodDef functions[] = {
     {"call_in_region", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_in_region)),
      METH_FASTCALL, "Calls function(*args, **kwargs) in a region."},
@@ -76,10 +129,10 @@ size_t open_nodes() {
 
 void add_regions(py::module_& m) {
   py::class_<remat::Region>(m, "Region", "An open region of this thread.")
-      .def(py::init([](const Policy* policy, size_t segments) {
-             return std::make_unique<remat::Region>(options(policy, segments));
+      .def(py::init([](const Policy* policy, size_t segments, bool verify) {
+             return std::make_unique<remat::Region>(options(policy, segments, verify));
            }),
-           py::arg("policy").none(true), py::arg("segments"))
+           py::arg("policy").none(true), py::arg("segments"), py::arg("verify") = false)
       .def("close", &remat::Region::close)
       .def("set_module", &remat::Region::set_module, py::arg("path"))
       .def_property_readonly("is_recording", &remat::Region::is_recording)
@@ -193,6 +246,38 @@ void add_counters(py::module_& m) {
   m.def("reset_peak", &remat::memory::reset_peak);
 }
 
+void add_gathering(py::module_& m) {
+  m.def("add_gather", &add_gather, py::arg("function"));
+  m.def("remove_gather", &remat::record::remove_gather, py::arg("key"));
+  remat::record::Recording::set_wait(&wait_without_interpreter_lock);
+  py::object type = py::module_::import("torch").attr("nn").attr("Parameter");
+  parameter_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  remat::record::set_parameter_test(&is_python_parameter);
+}
+
+void add_declarations(py::module_& m) {
+  m.def("open_function", &open_function, py::arg("name"));
+  m.def("declare_replayable", &remat::record::Operator::declare_replayable, py::arg("name"));
+}
+
+/// `with VerifyScope():`, entered again as often as one likes.
+class VerifyScope {
+ public:
+  void enter() { scopes_.push_back(std::make_unique<remat::record::VerifyScope>()); }
+  void exit() { scopes_.pop_back(); }
+
+ private:
+  std::vector<std::unique_ptr<remat::record::VerifyScope>> scopes_;
+};
+
+void add_verification(py::module_& m) {
+  py::class_<VerifyScope>(m, "VerifyScope")
+      .def(py::init<>())
+      .def("enter", &VerifyScope::enter)
+      .def("exit", &VerifyScope::exit);
+  m.def("set_module_name", &remat::record::set_module_name, py::arg("name"));
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -202,4 +287,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   add_regions(m);
   add_sessions(m);
   add_counters(m);
+  add_gathering(m);
+  add_declarations(m);
+  add_verification(m);
 }

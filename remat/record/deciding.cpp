@@ -49,7 +49,7 @@ void Recorder::decide(ValueId value, const Facts& facts) {
 /// backward: it is kept whatever the policy says.
 bool Recorder::casts_parameter() const {
   return op_->base == std::string_view("aten::_to_copy") && !reads_.empty() &&
-         recording_->memories[reads_[0].buffer].is_parameter();
+         recording_->memories[reads_[0].buffer].is_trained();
 }
 
 void Recorder::keep(ValueId value, c10::Storage storage) {
@@ -57,7 +57,7 @@ void Recorder::keep(ValueId value, c10::Storage storage) {
   held.why = Held::Why::policy;
   held.storage = std::move(storage);
   held_bytes_ += held.storage.nbytes();
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   recording_->hold(value, std::move(held));
 }
 
@@ -97,7 +97,7 @@ void Recorder::name(const at::Tensor& tensor, const std::string& name) {
 
 /// Writes the name to the tape. Returns the value; kNone where no node of the tape made it.
 ValueId Recorder::note_name(const at::Tensor& tensor, const std::string& name) {
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   if (parameter_of(tensor) != nullptr || !memories_.knows(tensor)) return kNone;
   const ValueId value = recording_->memories[memories_.see(tensor)].current;
   if (recording_->tape.value(value).producer == kNone) return kNone;
@@ -122,7 +122,7 @@ void Recorder::carry_out(ValueId value, Decision decision, const at::Tensor& ten
   if (keeps == is_kept_by_policy(value)) return;
   std::unique_ptr<Held> freed;  // destroyed after the lock is released
   if (keeps) keep(value, tensor.storage());
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   if (!keeps) freed = std::move(recording_->held[value]);
   const auto& saved = recording_->tape.saved();
   const NodeId producer = recording_->tape.value(value).producer;

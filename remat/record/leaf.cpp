@@ -27,6 +27,15 @@ Profile::Bytes counted_bytes() {
   return {static_cast<int64_t>(memory::live_bytes()), window_peak};
 }
 
+/// Undefined where the device has none that torch knows.
+at::Generator default_generator(c10::DeviceType device) {
+  try {
+    return at::globalContext().defaultGenerator(c10::Device(device));
+  } catch (const c10::Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 // ---- Before an operator runs
@@ -34,11 +43,12 @@ Profile::Bytes counted_bytes() {
 
 void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
   const Pause pause;
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   const Operator& op = *op_;
   const bool trains = op.training == -2 ||
                       (op.training >= 0 && arguments[static_cast<size_t>(op.training)].toBool());
   call_.start(op);
+  if (recording_->verification) recording_->verification->begin_operator();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto on_tensor = [&](const at::Tensor& tensor) {
       return read_argument(op.arguments[i], trains, tensor);
@@ -74,10 +84,12 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
   const ValueId value = recording_->memories[buffer].current;
   const bool source = recording_->tape.value(value).producer == kNone && !statistic;
   reads_.push_back({buffer, value, source ? tensor : at::Tensor(), version_of(tensor)});
+  if (recording_->verification && !argument.overwritten && !statistic)
+    recording_->verification->note_read(value, tensor.storage(), op_->name);
   if (writes) {
     const bool changes = argument.written && !argument.overwritten && c10::GradMode::is_enabled();
     written_.push_back({tensor, static_cast<uint32_t>(reads_.size() - 1), argument.overwritten,
-                        statistic, changes ? spot_hash(tensor) : 0});
+                        statistic, changes ? spot_hash(tensor) : 0, nullptr});
   }
   return true;
 }
@@ -95,7 +107,7 @@ bool Recorder::is_read_too(const Written& written) const {
 /// A write is about to change a buffer. Where an earlier node, or the operator itself through
 /// another argument, reads what it holds and that came from outside, a replay needs it as it is
 /// now.
-void Recorder::protect(const Written& written) {
+void Recorder::protect(Written& written) {
   const Read& read = reads_[written.read];
   const auto reads_it = [&](const Read& other) {
     return &other != &read && other.value == read.value;
@@ -108,8 +120,18 @@ void Recorder::protect(const Written& written) {
     recording_->held[read.value].reset();  // its node can run again
     return;
   }
-  if (held->why == Held::Why::source && keep_readers(read.value)) return;
-  held->storage = copy_of(written.tensor.storage());
+  const at::Tensor parameter = held->parameter;
+  if (parameter.defined() && written.overwritten) {
+    // It may be filled again after it was freed: then this is not what was read.
+    const bool as_read = has_bytes(parameter) && spot_hash(parameter) == held->seen->hash;
+    if (!as_read) return;
+  } else if (held->why == Held::Why::source && keep_readers(read.value)) {
+    return;
+  }
+  auto before = parameter.defined() ? copy_as(parameter, held->seen->geometry, held->seen->address)
+                                    : copy_of(written.tensor.storage());
+  if (parameter.defined()) written.parameter = std::make_unique<Held>(std::move(*held));
+  held->storage = std::move(before);
   held->parameter.reset();
   held->seen.reset();
   held->why = Held::Why::copy;
@@ -149,8 +171,9 @@ tape::DrawId Recorder::observe_draw(at::ArrayRef<c10::IValue> arguments, bool& r
     if (op_->arguments[i].generator && arguments[i].isGenerator())
       generator = arguments[i].toGenerator();
   }
-  if (!generator.defined())
-    generator = at::globalContext().defaultGenerator(c10::Device(device_of(arguments)));
+  if (!generator.defined()) generator = default_generator(device_of(arguments));
+  readable = generator.defined();
+  if (!readable) return kNone;
   auto& draws = recording_->draws;
   const Draw* last = last_draw_ == kNone ? nullptr : &draws[last_draw_];
   auto draw = observe(std::move(generator), last);
@@ -165,7 +188,7 @@ tape::DrawId Recorder::observe_draw(at::ArrayRef<c10::IValue> arguments, bool& r
 
 void Recorder::begin_opaque(at::ArrayRef<c10::IValue> arguments) {
   const Pause pause;
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   for_each_tensor(arguments, [&](const at::Tensor& tensor) {
     if (kind_of(tensor) != Kind::plain || !memories_.knows(tensor)) return;
     memories_.see(tensor);
@@ -185,7 +208,7 @@ void Recorder::end_recorded(const at::RecordFunction& event) {
 
 /// The node that is made of the call; kNone where none is.
 NodeId Recorder::record(const at::RecordFunction& event) {
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   const auto& outputs = event.outputs();
   const bool threw = op_->returns > 0 ? outputs.empty() : std::uncaught_exceptions() > exceptions_;
   if (threw || op_->resizes) {
@@ -269,6 +292,7 @@ NodeId Recorder::add_node(const std::vector<at::Tensor>& fresh) {
   hold_sources(node);
   settle_written(node);
   settle_results(node, fresh);
+  if (recording_->verification) note_made(node, fresh);
   return node;
 }
 
@@ -284,20 +308,23 @@ void Recorder::hold_source(const Read& read) {
   Held held;
   const Memory& memory = recording_->memories[read.buffer];
   const auto& storage = read.source.storage();
-  if (memory.is_parameter()) {
-    const auto parameter = memory.parameter.lock();
-    held.parameter = at::Tensor(parameter);
-  } else if (storage.nbytes() <= kSmallSource && storage.device_type() == c10::kCPU) {
+  const auto parameter = memory.is_parameter() ? at::Tensor(memory.parameter.lock()) : at::Tensor();
+  const bool small = storage.nbytes() <= kSmallSource && storage.device_type() == c10::kCPU;
+  if (small && !(parameter.defined() && parameter.requires_grad())) {
     held.why = Held::Why::copy;
     held.storage = copy_of(storage);
   } else {
-    held.storage = storage;
-    const uint64_t hash = spot_hash(read.source);
-    if (hash != 0)
-      held.seen = std::make_unique<Memory::Birth>(
-          Memory::Birth{read.value, geometry_of(read.source), hash});
+    const at::Tensor& shown = parameter.defined() ? parameter : read.source;
+    held.parameter = parameter;
+    if (!parameter.defined()) held.storage = storage;
+    held.seen = std::make_unique<Held::Seen>(Held::Seen{geometry_of(shown), spot_hash(shown),
+                                                        reinterpret_cast<uintptr_t>(storage.data()),
+                                                        version_of(shown)});
   }
   held_bytes_ += held.storage ? held.storage.nbytes() : 0;
+  if (recording_->verification && parameter.defined())
+    recording_->verification->note_parameter(read.value, parameter);
+  if (recording_->verification) recording_->verification->note_source(read.value, read.source);
   recording_->hold(read.value, std::move(held));
 }
 
@@ -327,25 +354,55 @@ void Recorder::settle_results(NodeId node, const std::vector<at::Tensor>& fresh)
   }
 }
 
+void Recorder::note_made(NodeId node, const std::vector<at::Tensor>& fresh) {
+  const std::string& op = recording_->tape.node(node).call->op;
+  const auto writes = recording_->tape.writes(node);
+  size_t next = 0;
+  for (const Written& written : written_) {
+    if (written.statistic) continue;
+    recording_->verification->note_written(writes[next++], reads_[written.read].value,
+                                           written.tensor, op);
+  }
+  const auto results = recording_->tape.results(node);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (is_repeatable(results[i])) recording_->verification->note_made(results[i], fresh[i], op);
+  }
+}
+
 /// The call made no node: what it wrote holds something the tape cannot make again.
 void Recorder::forget_writes() {
-  for (const Written& written : written_) {
-    const Read& read = reads_[written.read];
-    const bool still_undefined = !recording_->tape.value(read.value).defined;
-    if (!still_undefined) memories_.lose(read.buffer);
+  for (Written& written : written_) forget_write(written);
+}
+
+void Recorder::forget_write(Written& written) {
+  const Read& read = reads_[written.read];
+  if (!recording_->tape.value(read.value).defined) {
     memories_.refresh(read.buffer);
+    return;
   }
+  if (!written.overwritten) {
+    memories_.overwritten(read.buffer);
+    return;
+  }
+  const Held* before =
+      written.parameter ? written.parameter.get() : recording_->find_held(read.value);
+  memories_.refilled(read.buffer, written.tensor, before);
+  const bool same_again = recording_->memories[read.buffer].current == read.value;
+  if (same_again && written.parameter) recording_->held[read.value] = std::move(written.parameter);
 }
 
 void Recorder::end_opaque() {
   const Pause pause;
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   const bool distrusted = op_ != nullptr && op_->trust == Operator::Trust::distrust;
+  const bool collective = op_ != nullptr && op_->name.starts_with("c10d::");
   for (const Compared& compared : compared_) {
     const BufferId buffer = memories_.see(compared.tensor);
-    if (distrusted || spot_hash(compared.tensor) != compared.before) {
-      memories_.lose(buffer);
-      memories_.refresh(buffer);
+    if (collective) {
+      const ValueId before = recording_->memories[buffer].current;
+      memories_.refilled(buffer, compared.tensor, recording_->find_held(before));
+    } else if (distrusted || spot_hash(compared.tensor) != compared.before) {
+      memories_.overwritten(buffer);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "remat/memory/memory.h"
+#include "remat/record/arguments.h"
 #include "remat/record/spot.h"
 #include "remat/record/view.h"
 
@@ -31,6 +32,17 @@ bool is_foreign(const c10::StorageImpl& storage) {
          !memory::is_allocator_deleter(storage.data_ptr().get_deleter());
 }
 
+ParameterTest frozen_parameter_test = nullptr;
+
+bool is_parameter(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta != nullptr && meta->requires_grad_) return true;
+  // One that was written with a graph is a result like any other; to hold it would be a cycle.
+  const bool leaf = meta == nullptr || (!meta->is_view_ && meta->grad_fn_ == nullptr);
+  return leaf && frozen_parameter_test != nullptr &&
+         frozen_parameter_test(*tensor.unsafeGetTensorImpl());
+}
+
 /// Clears a map but keeps its table for the next region, unless a large region made it large:
 /// clearing takes time in proportion to the table.
 template <typename Map>
@@ -45,16 +57,18 @@ void empty(Map& map) {
 
 }  // namespace
 
+void set_parameter_test(ParameterTest test) { frozen_parameter_test = test; }
+
 c10::TensorImpl* parameter_of(const at::Tensor& tensor) {
+  if (is_parameter(tensor)) return tensor.unsafeGetTensorImpl();
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  if (meta == nullptr) return nullptr;
-  if (meta->requires_grad_) return tensor.unsafeGetTensorImpl();
-  if (!meta->is_view_) return nullptr;
+  if (meta == nullptr || !meta->is_view_) return nullptr;
   const auto* view = static_cast<const torch::autograd::DifferentiableViewMeta*>(meta);
   if (!view->has_bw_view()) return nullptr;
   const auto& base = view->get_backward_view().base_;
-  const auto* base_meta = torch::autograd::impl::get_autograd_meta(base);
-  return base_meta != nullptr && base_meta->requires_grad_ ? base.unsafeGetTensorImpl() : nullptr;
+  // A view that was taken before the parameter's storage was swapped shows the old one.
+  return is_parameter(base) && storage_of(base) == storage_of(tensor) ? base.unsafeGetTensorImpl()
+                                                                      : nullptr;
 }
 
 void Memories::start(Recording& recording) {
@@ -84,12 +98,14 @@ bool Memories::knows(const at::Tensor& tensor) const {
 void Memories::check(BufferId buffer, const at::Tensor& tensor) {
   Memory& memory = recording_->memories[buffer];
   const c10::StorageImpl& storage = *storage_of(tensor);
-  if (!memory.witness(tensor) || memory.data != storage.data() ||
-      memory.bytes != storage.nbytes()) {
+  // The bytes of a parameter may lie elsewhere each time it is gathered.
+  const bool moved =
+      !memory.is_parameter() && (memory.data != storage.data() || memory.bytes != storage.nbytes());
+  if (!memory.witness(tensor) || moved) {
     lose(buffer);
     memory.refresh(storage);
   }
-  check_birth(memory, storage, buffer);
+  if (!memory.is_parameter()) check_birth(memory, storage, buffer);
 }
 
 void Memories::check_birth(Memory& memory, const c10::StorageImpl& storage, BufferId buffer) {
@@ -110,7 +126,7 @@ BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& para
   if (found != by_parameter_.end()) {
     Memory& memory = recording_->memories[found->second];
     if (!memory.witness(tensor)) {
-      lose(found->second);
+      if (!is_gathered_again(memory, tensor)) lose(found->second);
       memory.refresh(*storage);
     }
     return found->second;
@@ -189,6 +205,27 @@ void Memories::lose(BufferId buffer) {
 void Memories::settle(BufferId buffer, ValueId value) {
   recording_->memories[buffer].current = value;
   refresh(buffer);
+}
+
+void Memories::overwritten(BufferId buffer) {
+  lose(buffer);
+  refresh(buffer);
+}
+
+/// A parameter that is filled again with what it held is no new value. Samples tell, since nothing
+/// is left of what was there: of a write to a part, a few rows that were changed would not show.
+void Memories::refilled(BufferId buffer, const at::Tensor& tensor, const Held* before) {
+  const bool same_again = before != nullptr && before->parameter.defined() &&
+                          geometry_of(tensor) == before->seen->geometry &&
+                          spot_hash(tensor) == before->seen->hash;
+  if (!same_again) lose(buffer);
+  refresh(buffer);
+}
+
+/// Filling a parameter counts as a change until the one who gathers it puts the count back.
+bool Memories::is_gathered_again(const Memory& memory, const at::Tensor& tensor) const {
+  const Held* held = recording_->find_held(memory.current);
+  return held != nullptr && held->parameter.defined() && held->seen->version == version_of(tensor);
 }
 
 void Memories::refresh(BufferId buffer) {

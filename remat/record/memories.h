@@ -30,6 +30,10 @@ class Memories {
   void settle(tape::BufferId buffer, tape::ValueId value);
   /// The same with the value it held.
   void refresh(tape::BufferId buffer);
+  /// Something that no replay can repeat has written the tensor.
+  void overwritten(tape::BufferId buffer);
+  /// It has written all of a tensor of which `before` was held.
+  void refilled(tape::BufferId buffer, const at::Tensor& tensor, const Held* before);
 
   /// The current values of buffers that are alive.
   [[nodiscard]] std::vector<tape::ValueId> live_values() const;
@@ -40,6 +44,7 @@ class Memories {
   tape::BufferId meet(const at::Tensor& tensor);
   tape::BufferId see_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter);
   tape::BufferId buffer_of_parameter(const at::Tensor& tensor);
+  [[nodiscard]] bool is_gathered_again(const Memory& memory, const at::Tensor& tensor) const;
   tape::BufferId overlapping(const c10::StorageImpl& storage) const;
   void check(tape::BufferId buffer, const at::Tensor& tensor);
   void check_birth(Memory& memory, const c10::StorageImpl& storage, tape::BufferId buffer);
@@ -52,8 +57,13 @@ class Memories {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> aliases_;
 };
 
-/// The leaf that requires grad whose elements the tensor shows: itself, or the base of the view.
-/// Null where there is none.
+/// The parameter whose elements the tensor shows, itself or the base of the view: a leaf that
+/// requires grad, or what the test below says. Null where there is none.
 c10::TensorImpl* parameter_of(const at::Tensor& tensor);
+
+/// Tells frozen parameters, which sharded training swaps as well, from other tensors without grad.
+/// Called without the interpreter's lock. Set once, before the first region.
+using ParameterTest = bool (*)(const c10::TensorImpl& tensor);
+void set_parameter_test(ParameterTest test);
 
 }  // namespace remat::record

@@ -56,6 +56,10 @@ struct Memory {
   explicit Memory(c10::weak_intrusive_ptr<c10::StorageImpl> at) : storage(std::move(at)) {}
 
   [[nodiscard]] bool is_parameter() const { return parameter._unsafe_get_target() != nullptr; }
+  /// True iff it is a parameter that training updates. REQUIRES: the parameter lives.
+  [[nodiscard]] bool is_trained() const {
+    return is_parameter() && parameter._unsafe_get_target()->requires_grad();
+  }
 
   /// True iff the storage lies where it did and no counter moved.
   [[nodiscard]] bool is_intact(const c10::StorageImpl& at) const;

@@ -7,9 +7,12 @@
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <ATen/autocast_mode.h>
 #include <c10/util/flat_hash_map.h>
+
+#include "remat/record/fork.h"
 
 namespace remat::record {
 
@@ -132,7 +135,9 @@ Operator::Operator(const c10::OperatorHandle& found)
     Argument argument;
     argument.name = from.name();
     argument.written = from.alias_info() != nullptr && from.alias_info()->isWrite();
-    argument.overwritten = argument.written && (overwrites || from.kwarg_only());
+    // out= of aten; elsewhere a keyword may be added to.
+    const bool out = from.kwarg_only() && trust_in(name) == Trust::aten;
+    argument.overwritten = argument.written && (overwrites || out);
     argument.generator = from.type()->str() == "Generator?" || from.type()->str() == "Generator";
     argument.statistic =
         norm && (argument.name == "running_mean" || argument.name == "running_var");
@@ -176,6 +181,39 @@ bool Operator::is_autocast(c10::DeviceType device) const {
   return known == kYes && !c10::impl::tls_is_dispatch_key_excluded(key);
 }
 
+namespace {
+
+struct KnownOperators {
+  std::mutex& mutex = immortal_mutex();
+  std::unordered_map<const char*, std::unique_ptr<Operator>> by_address;
+  std::unordered_set<std::string> replayable;  ///< by name, without the overload
+};
+
+KnownOperators& known_operators() {
+  static auto& known = *new KnownOperators;  // outlives every thread
+  return known;
+}
+
+}  // namespace
+
+void Operator::declare_replayable(const std::string& name) {
+  TORCH_CHECK(name.find("::") != std::string::npos, "remat: an operator is declared replayable by ",
+              "its full name, \"namespace::name\", not \"", name, "\"");
+  TORCH_CHECK(trust_in(name) != Trust::aten, "remat: ", name,
+              " is an operator of torch; those are recomputed without a declaration");
+  auto& known = known_operators();
+  const std::lock_guard lock(known.mutex);
+  known.replayable.insert(name);
+  for (auto& [address, op] : known.by_address) {
+    if (op->base == name) op->trust_as_aten();
+  }
+}
+
+void Operator::trust_as_aten() {
+  trust = Trust::aten;
+  for (auto& known : composite_) known = kUnasked;  // asked with the other trust
+}
+
 const Operator* Operator::of(const at::RecordFunction& event) {
   // The schema's own strings identify an operator: their address is compared, then the text, since
   // an operator that a library took back may leave its address to another.
@@ -190,14 +228,13 @@ const Operator* Operator::of(const at::RecordFunction& event) {
   if (!name) return nullptr;
   const auto handle = c10::Dispatcher::singleton().findSchema(*name);
   if (!handle) return nullptr;
-  static std::mutex mutex;
-  static auto& all =
-      *new std::unordered_map<const char*, std::unique_ptr<Operator>>;  // outlives every thread
-  const std::lock_guard lock(mutex);
-  auto& entry = all[base];
+  auto& known = known_operators();
+  const std::lock_guard lock(known.mutex);
+  auto& entry = known.by_address[base];
   if (!entry || !(entry->handle == *handle)) {
     static_cast<void>(entry.release());  // calls on older tapes still point to it
     entry = std::make_unique<Operator>(*handle);
+    if (known.replayable.count(entry->base) != 0) entry->trust_as_aten();
   }
   by_address[base] = entry.get();
   return entry.get();

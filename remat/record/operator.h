@@ -15,7 +15,8 @@ namespace remat::record {
 struct Operator {
   /// How much its schema is believed.
   enum class Trust : uint8_t {
-    aten,      ///< alias annotations hold, but for the corrections in operator.cpp
+    aten,      ///< alias annotations hold, but for the corrections in operator.cpp; declared
+               ///< replayable: they hold
     kept,      ///< another namespace: results are kept, arguments are compared before and after
     distrust,  ///< c10d and kin write arguments that their schema calls inputs: every argument
                ///< counts as written
@@ -37,7 +38,7 @@ struct Operator {
   const char* overload;  ///< the schema's "Tensor"
   std::vector<Argument> arguments;
   size_t returns = 0;
-  Trust trust = Trust::aten;
+  std::atomic<Trust> trust = Trust::aten;  ///< declare_replayable changes it
   bool view = false;  ///< returns views of its arguments and writes nothing: geometry, not a node
   bool undefined = false;  ///< empty and kin: results hold whatever the memory held
   bool factory =
@@ -64,11 +65,19 @@ struct Operator {
   /// The operator of an event, or nullptr where the event is none (a Python autograd.Function).
   static const Operator* of(const at::RecordFunction& event);
 
+  /// Declares that the operator "ns::name", every overload, is a function of its arguments, writes
+  /// what its schema says and draws no random numbers unless it is tagged or takes a generator: it
+  /// is recorded and recomputed as those of aten are. Throws c10::Error where the name has no
+  /// namespace or the operator needs no declaration.
+  static void declare_replayable(const std::string& name);
+
  private:
   enum : uint8_t { kUnasked, kNo, kYes };
   // CPU, any other device: asked once each; threads that ask at the same time find the same.
   mutable std::array<std::atomic<uint8_t>, 2> composite_ = {kUnasked, kUnasked};
   mutable std::array<std::atomic<uint8_t>, 2> autocast_ = {kUnasked, kUnasked};
+
+  void trust_as_aten();
 };
 
 }  // namespace remat::record

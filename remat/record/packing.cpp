@@ -44,11 +44,14 @@ Location Recorder::locate(const at::Tensor& tensor) {
   if (failure_ || abandoned_) return Location::kept(Reason::suspended);
   if (kind_of(tensor) != Kind::plain) return Location::kept(Reason::opaque);
   const Pause pause;
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   if (parameter_of(tensor) != nullptr) return Location::kept(Reason::parameter);
   if (!memories_.knows(tensor)) return pre_image(tensor);
-  const BufferId buffer = memories_.see(tensor);
-  return at_value(tensor, recording_->memories[buffer].current);
+  const ValueId value = recording_->memories[memories_.see(tensor)].current;
+  Location location = at_value(tensor, value);
+  if (recording_->verification && location.saved != kNone)
+    recording_->verification->note_saved(location.saved, value, tensor.storage());
+  return location;
 }
 
 /// For a tensor that was saved while an operator that writes it ran: the value is the one before
@@ -59,7 +62,7 @@ Location Recorder::locate(const at::Tensor& tensor, uint32_t version) {
   const Read& read = reads_[written->read];
   const bool saved_before = version == read.version && version_of(tensor) != read.version;
   if (!saved_before) return locate(tensor);
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   // Its elements are gone: the hash is of what the operator found.
   Location location = at_value(tensor, read.value);
   location.spot = geometry_of(tensor) == geometry_of(written->tensor) ? written->before : 0;

@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "remat/record/fork.h"
+
 namespace remat::record {
 
 namespace {
@@ -25,7 +27,7 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
 }
 
 std::mutex& default_generators() {
-  static auto& mutex = *new std::mutex;  // outlives threads that still run backward at exit
+  static auto& mutex = immortal_mutex();
   return mutex;
 }
 
@@ -48,15 +50,11 @@ at::Generator replica_of(const Draw& draw) {
   return replica;
 }
 
-DrawScope::DrawScope(const Draw& draw) : generator_(draw.generator) {
-  default_generators().lock();
-  entered_ = state_of(generator_);
+DrawScope::DrawScope(const Draw& draw)
+    : lock_(default_generators()), generator_(draw.generator), entered_(state_of(generator_)) {
   set_state(generator_, draw.state);
 }
 
-DrawScope::~DrawScope() {
-  set_state(generator_, entered_);
-  default_generators().unlock();
-}
+DrawScope::~DrawScope() { set_state(generator_, entered_); }
 
 }  // namespace remat::record

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <optional>
 
 #include <ATen/core/Generator.h>
@@ -31,6 +32,7 @@ class DrawScope {
   DrawScope& operator=(const DrawScope&) = delete;
 
  private:
+  std::unique_lock<std::mutex> lock_;
   at::Generator generator_;
   at::Tensor entered_;
 };

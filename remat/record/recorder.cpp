@@ -106,7 +106,7 @@ void Recorder::start(std::shared_ptr<Recording> recording) {
 Recorder* Recorder::current() { return current_recorder; }
 
 void Recorder::open_region(const policy::Policy& policy) {
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   const auto id =
       regions_.empty() ? tape::kOutermost : recording_->tape.open_region(regions_.back().id);
   // A plan knows every operator of the step, those in regions of the model's own included.
@@ -134,7 +134,7 @@ void Recorder::close_region(size_t depth, size_t segments) {
 
 void Recorder::cut(const Region& region, size_t segments) {
   if (segments == 1 || (segments == 0 && region.id != tape::kOutermost)) return;
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   auto& tape = recording_->tape;
   size_t nodes = 0;
   for (NodeId id = 0; id < tape.nodes(); ++id) nodes += tape.node(id).region == region.id ? 1 : 0;
@@ -155,9 +155,21 @@ void Recorder::stop() {
   std::vector<std::unique_ptr<Held>> freed;
   const auto recording =
       std::exchange(recording_, nullptr);  // the last reference may go, after the lock
-  const std::lock_guard lock(recording->mutex);
+  const auto lock = recording->lock();
   recording->open = false;
   recording->prune({}, freed);
+}
+
+void Recorder::verify() {
+  const auto lock = recording_->lock();
+  if (!recording_->verification) recording_->verification = std::make_unique<Verification>();
+}
+
+/// Called from inside its forward, when nothing else of it has run. A declared Function that an
+/// opaque one calls belongs to that one.
+void Recorder::open_function(std::string_view name) {
+  const bool runs = leaf_ == Leaf::opaque && depth_ == leaf_depth_ && op_ == nullptr;
+  if (runs && name == function_) clear_leaf();
 }
 
 void Recorder::fail(std::exception_ptr error) {
@@ -177,6 +189,7 @@ void Recorder::begin(const at::RecordFunction& event) {
     if (op != nullptr && arguments.size() > op->arguments.size())
       arguments = last(arguments, op->arguments.size());
     op_ = op;
+    function_ = event.name();
     leaf_ = classify(event, op, arguments);
     if (leaf_ == Leaf::none) return;
     leaf_depth_ = depth_;
@@ -250,7 +263,7 @@ void Recorder::prune_if_grown() {
   if (recording_->whole) return;
   if (recording_->tape.nodes() < prune_at_nodes_ && held_bytes_ < prune_at_bytes_) return;
   std::vector<std::unique_ptr<Held>> freed;
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   recording_->prune(memories_.live_values(), freed);
   last_draw_ = kNone;
   memories_.rebuild();

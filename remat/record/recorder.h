@@ -3,6 +3,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -78,6 +79,12 @@ class Recorder {
   /// nothing where no operator of the region made it. Throws what the policy throws.
   void name(const at::Tensor& tensor, const std::string& name);
 
+  /// From here on, what operators make is fingerprinted and replays are compared with it.
+  void verify();
+
+  /// The Python autograd.Function of that name, which has just begun, is recorded by what it calls.
+  void open_function(std::string_view name);
+
   /// Says where `tensor` lies, at once or, while an operator runs, when it has ended. The caller
   /// must call withdraw(packed) if `packed` dies before.
   void pack(Packed& packed, const at::Tensor& tensor);
@@ -125,7 +132,8 @@ class Recorder {
     uint32_t read;
     bool overwritten;
     bool statistic;
-    uint64_t before;  ///< spot hash of what an in-place operator is about to change
+    uint64_t before;                  ///< spot hash of what an in-place operator is about to change
+    std::unique_ptr<Held> parameter;  ///< what was held before protect() took a copy
   };
   struct Compared {
     at::Tensor tensor;
@@ -152,7 +160,7 @@ class Recorder {
   bool read_argument(const Operator::Argument& argument, bool trains, const at::Tensor& tensor);
   void begin_opaque(at::ArrayRef<c10::IValue> arguments);
   [[nodiscard]] bool is_read_too(const Written& written) const;
-  void protect(const Written& written);
+  void protect(Written& written);
   bool keep_readers(tape::ValueId source);
 
   void end_recorded(const at::RecordFunction& event);
@@ -163,8 +171,10 @@ class Recorder {
   void adopt_undefined(const std::vector<at::Tensor>& fresh);
   tape::NodeId add_node(const std::vector<at::Tensor>& fresh);
   void forget_writes();
+  void forget_write(Written& written);
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
+  void note_made(tape::NodeId node, const std::vector<at::Tensor>& fresh);
 
   // Policies. Asked without the lock: one may be a function of the user's, in Python.
   void apply_policy(tape::NodeId node);
@@ -215,6 +225,7 @@ class Recorder {
   size_t leaf_depth_ = 0;
   Leaf leaf_ = Leaf::none;
   const Operator* op_ = nullptr;
+  const char* function_ = nullptr;  ///< name of the Function that the leaf is, where op_ is null
   CallBuilder call_;
   std::vector<Read> reads_;
   std::vector<Written> written_;

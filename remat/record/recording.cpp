@@ -4,6 +4,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "remat/record/fork.h"
+#include "remat/record/gather.h"
 #include "remat/record/spot.h"
 #include "remat/record/view.h"
 #include "remat/tape/slice.h"
@@ -18,11 +20,13 @@ namespace {
 
 /// Guards the list of recordings that are alive.
 std::mutex& list_mutex() {
-  static auto& mutex = *new std::mutex;  // graphs in statics die after it would
+  static auto& mutex = immortal_mutex();
   return mutex;
 }
 
 Recording* first_recording = nullptr;
+
+void (*wait_for)(std::recursive_mutex& mutex) = nullptr;
 
 }  // namespace
 
@@ -39,19 +43,35 @@ Recording::~Recording() {
   (previous_ != nullptr ? previous_->next_ : first_recording) = next_;
 }
 
-int64_t Recording::total_held_bytes() {
-  const std::lock_guard lock(list_mutex());
-  int64_t bytes = 0;
-  for (auto* recording = first_recording; recording != nullptr; recording = recording->next_) {
-    bytes += recording->held_bytes();
+std::unique_lock<std::recursive_mutex> Recording::lock() {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (lock.owns_lock()) return lock;
+  if (wait_for == nullptr) {
+    lock.lock();
+    return lock;
   }
+  wait_for(mutex);
+  return {mutex, std::adopt_lock};
+}
+
+void Recording::set_wait(void (*wait)(std::recursive_mutex& mutex)) { wait_for = wait; }
+
+int64_t Recording::total_held_bytes() {
+  std::vector<std::shared_ptr<Recording>> alive;  // asked without the list's mutex: see lock()
+  {
+    const std::lock_guard lock(list_mutex());
+    for (auto* recording = first_recording; recording != nullptr; recording = recording->next_)
+      alive.push_back(recording->weak_from_this().lock());
+  }
+  int64_t bytes = 0;
+  for (const auto& recording : alive) bytes += recording ? recording->held_bytes() : 0;
   return bytes;
 }
 
 void Recording::announce_backward() {
   std::function<void()> begins;
   {
-    const std::lock_guard lock(mutex);
+    const auto held = lock();
     begins = std::exchange(on_backward, nullptr);
   }
   if (begins) begins();
@@ -77,25 +97,54 @@ void Recording::hold(ValueId value, Held entry) {
 
 std::optional<c10::Storage> Recording::held_storage(ValueId value, const Held& entry) {
   if (entry.why == Held::Why::copy) return entry.storage;
+  if (entry.parameter.defined()) return parameter_storage(value, entry);
   const Memory& memory = memories[tape.value(value).buffer];
   const bool current = memory.current == value;
-  if (entry.parameter.defined()) {
-    if (!current || !memory.counters_hold()) report_changed(value);
-    c10::Storage storage = entry.parameter.storage();
-    TORCH_CHECK(storage.nbytes() != 0 || memory.bytes == 0, "remat: a parameter of ", memory.bytes,
-                " bytes has no storage when backward recomputes from it (it is sharded and was "
-                "freed after use). "
-                "Keep it gathered until backward, or keep what is computed from it with a policy.");
-    return storage;
-  }
   const bool intact = current && memory.is_intact(*entry.storage.unsafeGetStorageImpl());
   const bool can_run_again = tape.value(value).producer != kNone;
   if (!intact && can_run_again) return std::nullopt;
   if (!intact) report_changed(value);
-  if (entry.seen && spot_hash(view_over(entry.storage, entry.seen->geometry)) != entry.seen->hash) {
+  if (entry.seen && spot_hash(view_over(entry.storage, entry.seen->geometry)) != entry.seen->hash)
     report_changed(value);
-  }
   return entry.storage;
+}
+
+/// Where the parameter lies now: sharded training may have moved it since it was read.
+c10::Storage Recording::parameter_storage(ValueId value, const Held& entry) const {
+  TORCH_CHECK(!is_absent(value),
+              "remat: a parameter that backward needs was freed while it was "
+              "gathered (please report this)");
+  const Memory& memory = memories[tape.value(value).buffer];
+  if (memory.current != value || !memory.counters_hold()) report_changed(value);
+  auto storage = storage_as(entry.parameter, entry.seen->geometry, entry.seen->address);
+  if (spot_hash(view_over(storage, entry.seen->geometry)) != entry.seen->hash)
+    report_changed(value);
+  return storage;
+}
+
+bool Recording::is_parameter(ValueId value) const {
+  const Held* entry = find_held(value);
+  return entry != nullptr && entry->parameter.defined();
+}
+
+bool Recording::is_absent(ValueId value) const {
+  if (!is_parameter(value)) return false;
+  const Held* entry = find_held(value);
+  auto now = geometry_of(entry->parameter);
+  now.offset = entry->seen->geometry.offset;
+  return !(now == entry->seen->geometry && has_bytes(entry->parameter));
+}
+
+std::shared_ptr<void> Recording::gather(ValueId value) const {
+  const Held& entry = *find_held(value);
+  auto filled = record::gather(entry.parameter);
+  TORCH_CHECK(!is_absent(value), "remat: a parameter ", tape::to_text(entry.seen->geometry),
+              " has no storage when backward recomputes from it (it is sharded and was freed after "
+              "use), and ",
+              filled ? "gathering it did not bring it back" : "nobody gathered it",
+              ". Say how with remat.gather, keep it gathered until backward, or keep what is "
+              "computed from it with a policy.");
+  return filled;
 }
 
 void Recording::report_changed(ValueId value) const {
@@ -206,6 +255,7 @@ void Recording::let_go_of_dead_storages() {
 
 void Recording::keep_only(const tape::Tape::Renumbering& left,
                           std::vector<std::unique_ptr<Held>>& freed) {
+  if (verification) verification->renumber(left.values);
   size_t most = 0;
   for (ValueId value = 0; value < held.size(); ++value) {
     if (!held[value]) continue;
@@ -244,7 +294,7 @@ void Recording::drop_unused_draws() {
 }
 
 int64_t Recording::held_bytes() {
-  const std::lock_guard lock(mutex);
+  const auto locked = lock();
   int64_t bytes = source ? source->cached_bytes() : 0;
   for (const auto& entry : held) {
     if (entry && entry->storage) bytes += static_cast<int64_t>(entry->storage.nbytes());

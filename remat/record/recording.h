@@ -13,6 +13,7 @@
 #include "remat/record/memory.h"
 #include "remat/record/profile.h"
 #include "remat/record/randomness.h"
+#include "remat/record/verification.h"
 #include "remat/tape/slice.h"
 #include "remat/tape/tape.h"
 
@@ -29,9 +30,15 @@ struct Held {
   c10::Storage storage;
   at::Tensor parameter;  ///< defined iff the value is a parameter's, whose storage may be swapped
 
-  /// Of a large source: how its first reader saw it and a hash of that, to notice writes that no
-  /// counter shows.
-  std::unique_ptr<Memory::Birth> seen;
+  /// How a value lay when it was first read, and a hash of what was there.
+  struct Seen {
+    tape::Geometry geometry;
+    uint64_t hash = 0;      ///< to notice writes that no counter shows; 0: not known
+    uintptr_t address = 0;  ///< of the storage: bits of some kernels depend on it modulo 64
+    uint32_t version = 0;   ///< of a parameter
+  };
+  /// Of parameters and of large sources.
+  std::unique_ptr<Seen> seen;
 };
 
 /// What autograd did with a saved tensor's handle since.
@@ -61,7 +68,7 @@ class Source {
 
 /// A tape and what its ids stand for in this process. Shared by the open region and the handles of
 /// its saved tensors; the last of them frees it.
-class Recording {
+class Recording : public std::enable_shared_from_this<Recording> {
  public:
   Recording();
   ~Recording();
@@ -76,8 +83,9 @@ class Recording {
   bool open = true;                         ///< a region still records
   /// Nothing is pruned: a NodeId is the position at which the operator was recorded.
   bool whole = false;
-  std::unique_ptr<Profile> profile;  ///< where it is wanted
-  uint32_t packs = 0;                ///< values made here that autograd saved so far
+  std::unique_ptr<Profile> profile;            ///< where it is wanted
+  std::unique_ptr<Verification> verification;  ///< in verify mode
+  uint32_t packs = 0;                          ///< values made here that autograd saved so far
   /// Called once, without the lock, before backward asks for its first saved tensor. Of whole
   /// recordings only.
   std::function<void()> on_backward;
@@ -87,6 +95,13 @@ class Recording {
   /// while it is held: both can wait for a thread that waits for this lock. Recursive, since a
   /// replayed operator may ask for a saved tensor of the same tape.
   std::recursive_mutex mutex;
+
+  /// Locks `mutex`. A thread that has to wait does so without the interpreter's lock, for which the
+  /// thread that has `mutex` may wait in turn, in a gather hook or an operator written in Python.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
+  /// Says how to wait for a mutex without the interpreter's lock. Set once, before the first
+  /// region.
+  static void set_wait(void (*wait)(std::recursive_mutex& mutex));
 
   /// Calls on_backward where that is still to be done.
   void announce_backward();
@@ -105,6 +120,14 @@ class Recording {
   std::optional<c10::Storage> at_hand(tape::ValueId value);
   /// Like at_hand, but of the original only.
   std::optional<c10::Storage> original(tape::ValueId value);
+  /// True iff the value is a parameter's, held as the tensor.
+  [[nodiscard]] bool is_parameter(tape::ValueId value) const;
+  /// True iff the value is a parameter's that has not its bytes now: it is sharded or was moved
+  /// away.
+  [[nodiscard]] bool is_absent(tape::ValueId value) const;
+  /// Has such a parameter filled; its bytes are there until the returned object dies. Throws where
+  /// nobody fills it.
+  [[nodiscard]] std::shared_ptr<void> gather(tape::ValueId value) const;
 
   /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What
   /// is to be freed is moved to `freed`, for the caller to destroy without the lock.
@@ -132,6 +155,7 @@ class Recording {
   void drop_unused_draws();
   void let_go_of_dead_storages();
   std::optional<c10::Storage> held_storage(tape::ValueId value, const Held& entry);
+  c10::Storage parameter_storage(tape::ValueId value, const Held& entry) const;
   [[noreturn]] void report_changed(tape::ValueId value) const;
 
   Recording* previous_ = nullptr;  // in the list of recordings, under its mutex

@@ -47,6 +47,11 @@ uint64_t hashed(const char* base, size_t size, int64_t samples, uint64_t hash,
   return hash | 1U;  // 0 says "not hashed"
 }
 
+const char* first_element(const at::TensorImpl& impl) {
+  return static_cast<const char*>(impl.unsafe_storage().data()) +
+         static_cast<size_t>(impl.storage_offset()) * impl.itemsize();
+}
+
 }  // namespace
 
 uint64_t spot_hash(const at::Tensor& tensor) {
@@ -54,8 +59,7 @@ uint64_t spot_hash(const at::Tensor& tensor) {
   const int64_t count = impl->numel();
   if (count == 0 || impl->device_type() != c10::kCPU) return 0;
   const size_t size = impl->itemsize();
-  const auto* base = static_cast<const char*>(impl->unsafe_storage().data()) +
-                     static_cast<size_t>(impl->storage_offset()) * size;
+  const auto* base = first_element(*impl);
   const int64_t samples = std::min(count, kSamples);
   const auto seed = static_cast<uint64_t>(count);
   const bool contiguous = impl->is_contiguous();
@@ -67,6 +71,22 @@ uint64_t spot_hash(const at::Tensor& tensor) {
   const auto strides = impl->strides();
   return hashed(base, size, samples, seed,
                 [&](int64_t i) { return offset_of(index(i), sizes, strides); });
+}
+
+std::vector<uint64_t> block_hashes(const at::Tensor& tensor, int64_t block) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  const int64_t count = impl->numel();
+  const auto* base = first_element(*impl);
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  const bool contiguous = impl->is_contiguous();
+  std::vector<uint64_t> hashes;
+  for (int64_t first = 0; first < count; first += block) {
+    hashes.push_back(hashed(
+        base, impl->itemsize(), std::min(block, count - first), 0,
+        [&](int64_t i) { return contiguous ? first + i : offset_of(first + i, sizes, strides); }));
+  }
+  return hashes;
 }
 
 }  // namespace remat::record

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <ATen/Functions.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -113,6 +114,35 @@ at::Tensor view_over(c10::Storage storage, const tape::Geometry& geometry) {
 bool covers_storage(const at::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() &&
          static_cast<size_t>(tensor.numel()) * tensor.itemsize() == tensor.storage().nbytes();
+}
+
+bool has_bytes(const at::Tensor& tensor) {
+  return static_cast<int64_t>(tensor.storage().nbytes()) >= geometry_of(tensor).reach();
+}
+
+c10::Storage storage_as(const at::Tensor& tensor, const tape::Geometry& geometry,
+                        uintptr_t address) {
+  const c10::Storage& storage = tensor.storage();
+  const int64_t shift = tensor.storage_offset() - geometry.offset;
+  auto* start = static_cast<char*>(storage.mutable_data()) + shift * geometry.dtype.bytes;
+  const bool aligned = (reinterpret_cast<uintptr_t>(start) - address) % kAlignment == 0;
+  if (!aligned && tensor.is_cpu()) return copy_as(tensor, geometry, address);
+  if (shift == 0) return storage;
+  const auto let_go = [](void* owner) { delete static_cast<c10::Storage*>(owner); };
+  c10::DataPtr window(start, new c10::Storage(storage), let_go, storage.device());
+  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(geometry.reach()), std::move(window),
+          nullptr, false};
+}
+
+c10::Storage copy_as(const at::Tensor& tensor, const tape::Geometry& geometry, uintptr_t address) {
+  const auto bytes = static_cast<size_t>(geometry.reach());
+  auto storage = tensor.is_cpu() ? c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                                                allocate_host(bytes, address % kAlignment),
+                                                c10::GetAllocator(c10::kCPU), false)
+                                 : zeros(geometry.reach(), geometry.device);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  view_over(storage, geometry).copy_(tensor);
+  return storage;
 }
 
 c10::Storage copy_of(const c10::Storage& storage) {

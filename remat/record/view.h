@@ -28,6 +28,19 @@ at::Tensor view_over(c10::Storage storage, const tape::Geometry& geometry);
 /// True iff the tensor's elements are all bytes of its storage, each once.
 bool covers_storage(const at::Tensor& tensor);
 
+/// True iff the tensor's storage holds all of its elements: that of a sharded parameter may not.
+bool has_bytes(const at::Tensor& tensor);
+
+/// A storage in which the tensor's elements lie as `geometry` says and as far from a multiple of 64
+/// bytes as those of a storage at `address`: the tensor's own, a window on it, of which only these
+/// elements may be read, or a copy. REQUIRES: the geometry differs from the tensor's in its offset
+/// at most.
+c10::Storage storage_as(const at::Tensor& tensor, const tape::Geometry& geometry,
+                        uintptr_t address);
+
+/// Such a copy of the elements.
+c10::Storage copy_as(const at::Tensor& tensor, const tape::Geometry& geometry, uintptr_t address);
+
 /// A copy of a storage's bytes at an address equal modulo 64: kernels choose their path, and so
 /// their bits, by it.
 c10::Storage copy_of(const c10::Storage& storage);

@@ -38,7 +38,7 @@ c10::Storage Replayer::fetch(Recording& recording, SavedId saved) {
   if (recording.whole) recording.announce_backward();
   Freed freed;  // destroyed after the lock is released
   std::vector<std::unique_ptr<record::Held>> let_go;
-  const std::lock_guard lock(recording.mutex);
+  const auto lock = recording.lock();
   const int64_t task = torch::autograd::get_current_graph_task_id();
   enter_graph_task(task, freed);
   const bool first_time = std::exchange(recording.saved[saved].served_in, task) != task;
@@ -119,7 +119,7 @@ bool Replayer::can_run(Recording& recording, std::span<const tape::NodeId> nodes
   for (const tape::NodeId id : nodes) {
     for (const ValueId value : recording.tape.reads(id)) {
       if (value == kNone || there[value]) continue;
-      if (!at_hand(recording, value)) return false;
+      if (!recording.is_absent(value) && !at_hand(recording, value)) return false;
       there[value] = true;
     }
     for (const ValueId value : recording.tape.writes(id)) there[value] = true;
@@ -193,9 +193,9 @@ int64_t Replayer::own_bytes() {
 // -----------------------------------------------------------------------------------
 
 c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed) {
-  // A schedule says when each value goes; asking the tape at every saved tensor would cost a walk.
-  if (has_boundaries_ && !schedule_) drop_boundaries(recording, freed);
   const tape::Saved asked = recording.tape.saved()[saved];
+  // A schedule says when each value goes; asking the tape at every saved tensor would cost a walk.
+  if (has_boundaries_ && !schedule_) drop_boundaries(recording, asked.value, freed);
   if (auto there = this->at_hand(recording, asked.value)) return std::move(*there);
   Storages hand(recording.tape.values());  // keeps what was found at hand alive until it is read
   const auto at_hand = [&](ValueId value) {
@@ -210,9 +210,11 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
   auto wanted = held;
   wanted[asked.value] = true;
   const auto source = [&](ValueId value) {
-    TORCH_CHECK(at_hand(value),
+    if (hand[value]) return hand[value];
+    auto storage = this->at_hand(recording, value);
+    TORCH_CHECK(storage,
                 "remat: a value that backward needs was not recorded (please report this)");
-    return hand[value];
+    return std::move(*storage);
   };
   auto made = run(recording, nodes, wanted, source);
   auto storage = made[asked.value];
@@ -244,9 +246,10 @@ void Replayer::served(ValueId value, Freed& freed) {
 }
 
 /// Frees the values from which no pending saved tensor is to be recomputed any more.
-void Replayer::drop_boundaries(const Recording& recording, Freed& freed) {
+void Replayer::drop_boundaries(const Recording& recording, ValueId asked, Freed& freed) {
   std::vector<bool> needed(recording.tape.values(), false);
-  const auto wanted = values_of(recording, pending(recording, kNone));
+  auto wanted = values_of(recording, pending(recording, kNone));
+  wanted.push_back(asked);
   for (const ValueId value : wanted) needed[value] = true;
   const auto cached = [&](ValueId value) { return cache_.count(value) != 0; };
   for (const tape::NodeId id : tape::slice(recording.tape, wanted, cached)) {

@@ -54,7 +54,7 @@ class Replayer final : public record::Source {
   void hold(const record::Recording& recording, std::span<const tape::SavedId> pending,
             Storages made);
   void served(tape::ValueId value, Freed& freed);
-  void drop_boundaries(const record::Recording& recording, Freed& freed);
+  void drop_boundaries(const record::Recording& recording, tape::ValueId asked, Freed& freed);
   [[nodiscard]] std::vector<tape::SavedId> pending(const record::Recording& recording,
                                                    tape::SavedId but) const;
 

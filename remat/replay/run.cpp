@@ -41,7 +41,9 @@ class Run {
 
   Storages operator()() {
     count_uses();
+    below_.emplace();
     for (const NodeId id : nodes_) execute(id);
+    below_.reset();
     for (ValueId value = 0; value < storages_.size(); ++value) {
       if (!wanted_[value]) storages_[value] = c10::Storage();
     }
@@ -62,12 +64,13 @@ class Run {
 
   void execute(NodeId id) {
     const auto& call = static_cast<const Call&>(*tape_.node(id).call);
+    gather_absent(tape_.reads(id));
     auto storages = operands(id, call);
     std::vector<at::Tensor> reads;
     reads.reserve(storages.size());
     for (size_t i = 0; i < storages.size(); ++i)
       reads.push_back(record::view_over(storages[i], call.reads[i]));
-    ambient_.switch_to(*call.ambient);
+    below_->ambient.switch_to(*call.ambient);
     auto stack = invoke(id, call, reads);
     reads.clear();
     bind_writes(id, call, storages);
@@ -92,8 +95,35 @@ class Run {
   }
 
   const c10::Storage& storage_of(ValueId value) {
-    if (!storages_[value]) storages_[value] = sources_(value);
+    if (storages_[value]) return storages_[value];
+    storages_[value] = sources_(value);
+    if (recording_.verification) recording_.verification->check_found(value, storages_[value]);
     return storages_[value];
+  }
+
+  /// Brings back the parameters that a node is about to read and whose storage exists only around
+  /// use.
+  void gather_absent(std::span<const ValueId> reads) {
+    const auto absent = [&](ValueId value) {
+      return value != kNone && !storages_[value] && recording_.is_absent(value);
+    };
+    if (std::none_of(reads.begin(), reads.end(), absent)) return;
+    below_.reset();
+    let_go_of_gathered();
+    for (const ValueId value : reads) {
+      if (absent(value)) gathered_.emplace_back(value, recording_.gather(value));
+    }
+    below_.emplace();
+  }
+
+  /// Gathering one parameter often brings its layer's others, which go with it: so it is let go of
+  /// when the next layer is gathered rather than at its own last use, and where the others lay is
+  /// looked up again.
+  void let_go_of_gathered() {
+    std::erase_if(gathered_, [&](const auto& entry) { return uses_[entry.first] == 0; });
+    for (ValueId value = 0; value < storages_.size(); ++value) {
+      if (storages_[value] && recording_.is_parameter(value)) storages_[value] = c10::Storage();
+    }
   }
 
   /// A node is about to write this argument. Where anyone else still wants the old value, it writes
@@ -170,6 +200,7 @@ class Run {
   }
 
   void bind(ValueId value, c10::Storage storage) {
+    if (recording_.verification) recording_.verification->check_made(value, storage);
     if (uses_[value] > 0) storages_[value] = std::move(storage);
   }
 
@@ -187,9 +218,15 @@ class Run {
   std::vector<uint32_t>
       uses_;  ///< by value: nodes of this run that have yet to read it, and one where it is wanted
   Storages storages_;
+
   const record::Recorder::Pause pause_;
-  record::AmbientScope ambient_;
-  const c10::impl::ExcludeDispatchKeyGuard below_{kAboveKernels};
+  std::vector<std::pair<ValueId, std::shared_ptr<void>>> gathered_;
+  /// What nodes run in. A gather hook is code like any other and runs outside of it.
+  struct Below {
+    record::AmbientScope ambient;
+    const c10::impl::ExcludeDispatchKeyGuard keys{kAboveKernels};
+  };
+  std::optional<Below> below_;
 };
 
 }  // namespace

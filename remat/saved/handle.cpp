@@ -77,11 +77,18 @@ at::Tensor Handle::kept() const {
   return kept_;
 }
 
+void Handle::verify(const c10::Storage& storage) const {
+  const auto lock = recording_->lock();
+  const auto value = recording_->tape.saved()[where_.saved].value;
+  recording_->verification->check_saved(where_.saved, value, storage);
+}
+
 at::Tensor Handle::recomputed() const {
   auto storage = recording_->source->fetch(*recording_, where_.saved);
+  if (recording_->verification) verify(storage);
   auto tensor = record::view_over(std::move(storage), where_.geometry);
   if (where_.spot == 0 || record::spot_hash(tensor) == where_.spot) return tensor;
-  const std::lock_guard lock(recording_->mutex);
+  const auto lock = recording_->lock();
   const auto& value = recording_->tape.value(recording_->tape.saved()[where_.saved].value);
   const std::string op = value.producer == tape::kNone
                              ? "an operator"
