@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <pthread.h>
+#include <string_view>
 
 #include <ATen/Context.h>
 #include <c10/core/GradMode.h>
@@ -60,6 +61,13 @@ const at::RecordFunctionCallback& observer() {
                                           .needsOutputs(true)
                                           .scopes({at::RecordScope::FUNCTION}));
   return callback;
+}
+
+/// True iff the event is the part of an operator in which a dispatch mode or a tensor subclass
+/// decides, in Python, what to call in its place.
+bool is_interpreter(const at::RecordFunction& event) {
+  const std::string_view name = event.name();
+  return name == "PythonDispatchMode" || name == "PythonSubclass";
 }
 
 bool is_plain_backward() {
@@ -236,10 +244,10 @@ void Recorder::clear_leaf() {
   recordable_ = true;
 }
 
-Recorder::Leaf Recorder::classify(const at::RecordFunction& /*event*/, const Operator* op,
+Recorder::Leaf Recorder::classify(const at::RecordFunction& event, const Operator* op,
                                   at::ArrayRef<c10::IValue> arguments) {
   if (failure_ || abandoned_ || is_plain_backward()) return Leaf::ignored;
-  if (op == nullptr) return Leaf::opaque;
+  if (op == nullptr) return is_interpreter(event) ? Leaf::none : Leaf::opaque;
   if (is_transparent(*op, arguments)) return Leaf::none;
   if (op->view) return Leaf::ignored;
   return op->trust == Operator::Trust::aten ? Leaf::recorded : Leaf::opaque;

@@ -12,7 +12,6 @@ import copy
 import os
 import pathlib
 import sys
-import time
 import warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -114,9 +113,10 @@ def main():
     options = parser.parse_args()
     if options.worker:
         return work(options)
-    start = time.monotonic()
-    rows = sweep(options.implementation, names(options.all), options.jobs)
-    failed = sweeping.report(options.implementation, rows, time.monotonic() - start)
+    failed = sweeping.report(
+        options.implementation,
+        lambda: sweep(options.implementation, names(options.all), options.jobs),
+    )
     return 1 if failed else 0
 
 

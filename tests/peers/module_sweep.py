@@ -11,7 +11,6 @@ import argparse
 import itertools
 import pathlib
 import sys
-import time
 import warnings
 
 import torch
@@ -120,10 +119,8 @@ def main():
     options = parser.parse_args()
     if options.worker:
         return work(options)
-    start = time.monotonic()
-    rows = sweep(options.implementation, options.samples, options.jobs)
-    failed = sweeping.report(options.implementation, rows, time.monotonic() - start)
-    return 1 if failed else 0
+    arguments = (options.implementation, options.samples, options.jobs)
+    return 1 if sweeping.report(options.implementation, lambda: sweep(*arguments)) else 0
 
 
 if __name__ == "__main__":

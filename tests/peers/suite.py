@@ -59,3 +59,10 @@ def outcome(row):
     if row["outcome"] == "passed" and not row["reached"]:
         return "passed without a checkpoint"
     return row["outcome"]
+
+
+def verdict(rows, failed, at_least):
+    """Prints what failed and why; 1 if anything did, or if fewer tests ran than there are."""
+    for test, why in failed.items():
+        print(f"    FAIL {test}: {why}")
+    return 1 if failed or len(rows) < at_least else 0

@@ -10,8 +10,9 @@ import faulthandler
 import json
 import subprocess
 import sys
+import time
 
-PATIENCE = 60  # seconds for an entry
+PATIENCE = 300  # seconds for an entry
 
 
 def drive(command, names, jobs=2, folder=None):
@@ -93,9 +94,12 @@ def summary(rows):
     }
 
 
-def report(title, rows, seconds):
-    """Prints the summary and every failure; the number of entries that failed."""
+def report(title, make_rows):
+    """Makes the rows, prints their summary and every failure; how many entries failed."""
+    start = time.monotonic()
+    rows = make_rows()
     counts = summary(rows)
+    seconds = time.monotonic() - start
     print(f"{title}: {', '.join(f'{key} {n}' for key, n in counts.items())}; {seconds:.0f} s")
     for case, why in failures(rows).items():
         print(f"    FAIL {case}: {why[:300]}")

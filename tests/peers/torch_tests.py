@@ -134,10 +134,7 @@ def main():
     print(f"{options.implementation}: {len(rows)} tests of PyTorch")
     for name in sorted(table):
         print(f"  {name}  {CLASSES.get(name, 'no class')}: {dict(table[name])}")
-    failed = failures(rows)
-    for test, why in failed.items():
-        print(f"    FAIL {test}: {why}")
-    return 1 if failed or len(rows) < AT_LEAST else 0
+    return suite.verdict(rows, failures(rows), AT_LEAST)
 
 
 if __name__ == "__main__":

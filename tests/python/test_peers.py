@@ -8,6 +8,7 @@ import pytest
 PEERS = pathlib.Path(__file__).resolve().parents[1] / "peers"
 sys.path.append(str(PEERS))
 
+import hf_strict  # noqa: E402
 import module_sweep  # noqa: E402
 import opinfo_sweep  # noqa: E402
 import sweep  # noqa: E402
@@ -35,6 +36,14 @@ def test_no_module_differs():
     rows = module_sweep.sweep("remat", samples=2)
     assert failures(rows) == {}
     assert summary(rows)["passed"] > 105
+
+
+def test_no_model_of_transformers_differs():
+    """One of each head, with experts and with a recurrence; make test-all has the others."""
+    models = ["causal/llama", "causal/mixtral", "causal/mamba", "masked/bert", "seq2seq/t5"]
+    rows = hf_strict.sweep("remat", [*models, "image/vit"])
+    assert failures(rows) == {}
+    assert summary(rows)["cases recomputed"] == len(models) + 1
 
 
 def test_sweep_finds_the_open_fault_of_torch():

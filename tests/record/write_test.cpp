@@ -159,6 +159,18 @@ TEST(OutTest, MayBeASourceTooLargeToCopyThatIsItsOwnArgument) {
       {leaf({20'000}), constant({20'000})}, [](const Tensors& in) { in[1].zero_(); });
 }
 
+/// A product writes over what it has yet to read. Meaningless, legal, and repeatable.
+TEST(OutTest, MayBeAnArgumentThatIsReadAfterItIsWritten) {
+  expect_same_as_plain(
+      [](const Tensors& in) {
+        auto made = in[1].exp();
+        at::addmm_out(made, made, in[1], made);
+        at::addmm_out(const_cast<at::Tensor&>(in[2]), in[2], in[1], in[2]);
+        return (in[0] + made).exp() * (in[0] * in[2]).sin();
+      },
+      {leaf(), constant(), constant({4, 4}, 2)});
+}
+
 TEST(SetTest, MovesATensorToAnotherBuffer) {
   expect_same_as_plain(
       [](const Tensors& in) {
