@@ -57,6 +57,7 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     // be written.
     if (!call_.add(arguments[i], on_tensor)) recordable_ = false;
   }
+  recordable_ = recordable_ && !op.unsteady;
   if (op.unordered_on_cuda && device_of(arguments) == c10::kCUDA) {
     recordable_ = recordable_ && at::globalContext().deterministicAlgorithms();
   }

@@ -78,6 +78,9 @@ constexpr std::array<std::string_view, 19> kUnorderedOnCuda = {
     "aten::index_reduce_",    "aten::index_copy",  "aten::put_",         "aten::histc",
     "aten::bincount",         "aten::cumsum",      "aten::median"};
 
+/// LAPACK's rank-revealing factorization: equal matrices give other bits in one call of ten.
+constexpr std::array<std::string_view, 1> kUnsteady = {"aten::linalg_lstsq"};
+
 constexpr std::array<std::string_view, 6> kDistrusted = {
     "c10d", "_c10d_functional", "fsdp", "symm_mem", "fbgemm", "_c10d_functional_autograd"};
 
@@ -128,7 +131,8 @@ Operator::Operator(const c10::OperatorHandle& found)
       seeded(found.hasTag(at::Tag::nondeterministic_seeded)),
       resizes(contains(kResizing, name)),
       pointwise(found.hasTag(at::Tag::pointwise)),
-      unordered_on_cuda(contains(kUnorderedOnCuda, name)) {
+      unordered_on_cuda(contains(kUnorderedOnCuda, name)),
+      unsteady(contains(kUnsteady, name)) {
   const bool norm = contains(kNorms, name);
   const bool overwrites = contains(kOverwriting, name);
   for (const c10::Argument& from : found.schema().arguments()) {

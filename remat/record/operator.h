@@ -48,6 +48,7 @@ struct Operator {
   int training = -1;     ///< index of the argument that says whether a norm updates its statistics
   bool pointwise = false;          ///< multiplies no matrices
   bool unordered_on_cuda = false;  ///< its bits differ from run to run on CUDA by default
+  bool unsteady = false;           ///< its bits differ from call to call: results are kept
   bool writes = false;             ///< any argument is written
 
   /// Bit i: result i may differ from run to run in bytes that nobody reads.
