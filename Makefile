@@ -45,7 +45,8 @@ test-tsan:  ## Run the C++ tests with threads under ThreadSanitizer
 	$(STEP) "build tsan" cmake --build --preset tsan --target test_replay test_api
 	$(STEP) "C++ tests under TSan" ctest --preset tsan
 
-# Leaks are not looked for: the interpreter has its own.
+# Leaks are not looked for: the interpreter has its own. Without -s pytest would take a report with it
+# to the grave.
 SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
     ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/asan/python OMP_NUM_THREADS=1
 
@@ -53,7 +54,7 @@ test-asan-python: build  ## Run the Python tests of the recorder and of replays 
 	$(SETUP) build test
 	$(STEP) "configure asan" cmake --preset asan --log-level=WARNING -DREMAT_BUILD_PYTHON=ON
 	$(STEP) "build asan" cmake --build build/asan --target remat_python
-	$(STEP) "Python tests under ASan and UBSan" env $(SANITIZED) $(PYTHON) -m pytest tests/review \
+	$(STEP) "Python tests under ASan and UBSan" env $(SANITIZED) $(PYTHON) -m pytest -s tests/review \
 	    tests/python/test_checkpoint.py tests/python/test_region.py tests/python/test_verify.py \
 	    tests/python/test_replayable.py tests/python/test_parameters.py tests/python/test_policy.py
 
