@@ -64,7 +64,7 @@ void add_optimisation(CLI::App& command, Settings& s) {
   command.option_defaults()->group("Optimisation");
   add(command, "per-device-train-batch-size", s.batch_size,
       "Rows of a micro-batch; auto: as many as fit the budget")
-      ->check(rows_or_auto());
+      ->transform(rows_or_auto());
   add(command, "gradient-accumulation-steps", s.accumulation, "Micro-batches of a step")
       ->check(CLI::PositiveNumber);
   command

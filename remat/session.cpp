@@ -178,10 +178,7 @@ void Session::State::time_again(const record::Recording& recorded) {
     trace = timed.trace;
     plan = plan::resimulated(plan, *timed.trace);
     auto found = search(timed);
-    if (found.plan && found.plan->cost.us < plan.cost.us) {
-      plan = std::move(*found.plan);
-      ++report.plans;
-    }
+    if (found.plan && found.plan->cost.us < plan.cost.us) plan = std::move(*found.plan);
   }
   const auto place = std::find(guides.begin(), guides.end(), guide);
   *place = budget::with_plan(std::move(timed), std::move(plan));

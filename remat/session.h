@@ -35,8 +35,7 @@ class DoesNotFit : public std::runtime_error {
 struct SessionReport {
   int64_t steps = 0;
   int64_t followed = 0;          ///< steps whose backward went by a plan from end to end
-  int64_t plans = 0;             ///< one for each sequence of operators and sizes that was met, and
-                                 ///< again where times averaged over steps give a cheaper one
+  int64_t plans = 0;             ///< one for each sequence of operators and sizes that was met
   int64_t budget_bytes = 0;      ///< for activations, of the last step
   int64_t planned_peak = 0;      ///< bytes, as simulated, of the plan of the last step; 0: no plan
   int64_t measured_peak = 0;     ///< bytes over what was live when the last step began
@@ -56,8 +55,9 @@ struct SessionReport {
 ///     }
 ///
 /// The first step of a kind (a sequence of operators and sizes) keeps nothing and is measured; from
-/// then on steps of that kind follow a plan, made again once three of them were timed. A step that leaves its plan is computed as exactly, in
-/// about the memory of a first step, and measured for a plan of its own.
+/// then on steps of that kind follow a plan, made again once three of them were timed. A step that
+/// leaves its plan is computed as exactly, in about the memory of a first step, and measured for a
+/// plan of its own.
 ///
 /// A step is one forward and one backward pass on the thread that calls step(); recording ends
 /// where backward begins. Not thread safe.

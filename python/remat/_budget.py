@@ -30,8 +30,7 @@ class Report:
 
     steps: int
     followed: int  #: steps whose backward went by a plan from end to end
-    plans: int  #: one for each sequence of operators and sizes that was met, and again where
-    #: times averaged over steps give a cheaper one
+    plans: int  #: one for each sequence of operators and sizes that was met
     budget_bytes: int  #: for activations, of the last step
     planned_peak: int  #: as simulated, of the plan of the last step; 0: it had none
     measured_peak: int  #: over what was live when the last step began

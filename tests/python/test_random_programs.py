@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "programs"))
 
 from instruction import programs
-from judge import judge
+from verdict import judge
 from writer import write
 
 import remat

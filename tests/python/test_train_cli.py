@@ -192,16 +192,17 @@ def test_auto_takes_the_most_rows_that_fit(flags, tmp_path, budget):
     auto["per_device_train_batch_size"] = rows
     run("train", **auto, output_dir=tmp_path / "fits")
     assert losses(tmp_path / "fits") == losses(tmp_path / "auto")
-    auto["per_device_train_batch_size"] = rows + 1
+    auto["per_device_train_batch_size"] = 8
+    auto["activation_budget"] = budget // 2
     assert "least that fits" in run("train", **auto, output_dir=tmp_path / "more", code=4).stderr
 
 
 def test_a_plan_of_a_model_leads_its_training(flags, model, tmp_path, budget):
     plan, out = tmp_path / "plan.json", tmp_path / "out"
-    size = {"activation_budget": budget * 7 // 10}
     step = {"max_length": 32, "per_device_train_batch_size": 2}
-    assert "recompute" in run("plan", model=model, **step, **size, output=plan).stdout
-    run("train", **flags, **size, plan=plan, output_dir=out)
+    shown = run("plan", model=model, **step, activation_budget="50%", output=plan)
+    assert "recompute" in shown.stdout
+    run("train", **flags, activation_budget=budget * 9 // 10, plan=plan, output_dir=out)
     kept = [json.loads(file.read_text())["keep"] for file in (plan, out / "plan.json")]
     assert kept[0] == kept[1]
 
