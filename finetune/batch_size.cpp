@@ -23,8 +23,8 @@ std::vector<int64_t> longest_first(const Dataset& data) {
 
 int64_t largest_batch_size(const Model& model, const Dataset& data, int64_t available) {
   const auto rows = longest_first(data);
-  // The least budget that planners find moves with the times that they are told: a sixteenth is left
-  // for that.
+  // The least budget that planners find moves with the times that they are told: a sixteenth is
+  // left for that.
   const auto needed = [&](int64_t size) {
     const auto least = least_budget(model, make_batch(data, {rows.begin(), rows.begin() + size}));
     return least + least / 16;
