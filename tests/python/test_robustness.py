@@ -215,11 +215,11 @@ def test_a_forked_child_trains():
 
 @pytest.mark.isolated
 def test_fork_while_other_threads_train():
-    # libtorch builds statics at the first call of an operator: a child that is forked in that moment
+    # libtorch builds statics at the first call of an operator: a child that is forked just then
     # waits for ever, with remat or without.
     gradient(remat.checkpoint, leaf(16, 16))
     with remat.region():
-        leaf() * 2
+        torch.mul(leaf(), 2)
     done = threading.Event()
 
     def train():
