@@ -29,8 +29,6 @@ class CommandLine:
         folder: Path,
         progress: Progress,
     ):
-        if not BINARY.exists():
-            raise DemoError(f"no {BINARY}: `make build` builds it")
         self._folder = folder
         self._progress = progress
         self._steps, self._tokens = len(train), len(train[0])

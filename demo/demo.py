@@ -16,6 +16,7 @@ from pathlib import Path
 import model
 import report
 import text
+from command_line import BINARY
 from errors import DemoError
 from progress import Progress
 from race import race
@@ -71,9 +72,11 @@ def run(out: Path, steps: int, progress: Progress) -> int:
 
 
 def require_remat() -> None:
-    """Fails now rather than after minutes of preparing."""
+    """Fails now rather than after minutes of preparing and training."""
     if importlib.util.find_spec("remat") is None:
         raise DemoError("no Python package remat in this environment: `make demo` builds it")
+    if not BINARY.exists():
+        raise DemoError(f"no {BINARY}: `make build` builds it")
 
 
 def prepare(out: Path, steps: int, progress: Progress):

@@ -163,7 +163,7 @@ void Session::State::learn(const record::Recording& recorded) {
 /// Where the peak was higher than planned and too high, plans leave more room from now on.
 void Session::State::judge_plan() {
   ++report.followed;
-  report.planned_peak = budget::peak_of(*guide, guide->plan);
+  report.planned_peak = guide->peak;
   report.recompute_percent = guide->plan.recompute_percent();
   const int64_t excess = report.measured_peak - report.planned_peak;
   if (report.measured_peak > report.budget_bytes) margin = std::max(margin, excess);
@@ -190,17 +190,16 @@ void Session::State::add_plan(const record::Recording& recorded) {
   auto found = known_plan_for(measured);
   if (found) measured.timed_steps = kTimedSteps;  // a given plan stays
   auto plan = found ? std::move(*found) : plan_for(measured);
-  report.planned_peak = budget::peak_of(measured, plan);
-  report.recompute_percent = plan.recompute_percent();
   guides.insert(guides.begin(), budget::with_plan(std::move(measured), std::move(plan)));
+  report.planned_peak = guides.front()->peak;
+  report.recompute_percent = guides.front()->plan.recompute_percent();
 }
 
 /// A budget of all memory leaves less for activations once gradients and optimizer state are there,
 /// and the margin grows.
 void Session::State::plan_again_what_no_longer_fits() {
   for (auto& guide : guides) {
-    if (budget::peak_of(*guide, guide->plan) > planning_budget())
-      guide = budget::with_plan(*guide, plan_for(*guide));
+    if (guide->peak > planning_budget()) guide = budget::with_plan(*guide, plan_for(*guide));
   }
 }
 
