@@ -1,5 +1,6 @@
 #include "remat/record/recorder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <pthread.h>
 #include <string_view>
@@ -36,8 +37,28 @@ constexpr size_t kLargestLayer = 512;
 thread_local Recorder* current_recorder = nullptr;
 thread_local bool paused = false;
 
+std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& event);
+void on_end(const at::RecordFunction& event, at::ObserverContext*);
+
+/// Autograd gives every node of a backward pass the observers that were there when the pass began,
+/// and the thread afterwards its own of that time: where a region closes in backward, its observer
+/// comes back. Without this every step would leave one more.
+void remove_observers() {
+  const auto is_ours = [](const auto& entry) { return entry.callback_.start() == on_begin; };
+  const auto& observers = at::get_record_function_tls_().sorted_tls_callbacks_;
+  for (;;) {
+    const auto ours = std::find_if(observers.begin(), observers.end(), is_ours);
+    if (ours == observers.end()) return;
+    at::removeCallback(ours->handle_);
+  }
+}
+
 std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& event) {
-  if (current_recorder != nullptr && !paused) current_recorder->begin(event);
+  if (current_recorder == nullptr) {
+    remove_observers();
+  } else if (!paused) {
+    current_recorder->begin(event);
+  }
   return nullptr;
 }
 
@@ -107,6 +128,7 @@ void Recorder::start(std::shared_ptr<Recording> recording) {
   depth_ = 0;
   last_draw_ = kNone;
   clear_leaf();
+  remove_observers();
   observer_ = at::addThreadLocalCallback(observer());
   current_recorder = this;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include "remat/memory/memory.h"
@@ -181,6 +182,15 @@ TEST_F(SessionTest, AGraphMayOutliveTheSession) {
   const auto late = net.weights[0].grad().clone();
   for (const at::Tensor& w : net.weights) w.mutable_grad().reset();
   expect_same_bits(late, train(net, x_, 5)[1], "gradient");
+}
+
+/// Recording ends in backward, and autograd puts the observers back that backward began with.
+TEST_F(SessionTest, LeavesNoObserverBehind) {
+  const Net net(4);
+  Session session({.activation_bytes = int64_t{64} << 20});
+  for (uint64_t step = 0; step < 3; ++step) train(net, x_, step, &session);
+  at::add(x_, x_);
+  EXPECT_TRUE(at::get_record_function_tls_().sorted_tls_callbacks_.empty());
 }
 
 TEST_F(SessionTest, NeedsOneBudget) {

@@ -1,6 +1,7 @@
 """What policies keep: decisions, bytes, and the same gradients under each of them."""
 
 import functools
+import gc
 
 import pytest
 import torch
@@ -55,6 +56,7 @@ class Block(nn.Module):
 def trained(policy, blocks=2):
     """Loss and gradients of a step with each block checkpointed; bytes held after forward."""
     remat.memory.install()
+    gc.collect()  # else what earlier tests left behind goes meanwhile
     torch.manual_seed(0)
     model = nn.Sequential(*[Block() for _ in range(blocks)])
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
