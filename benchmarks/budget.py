@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Fine-tunes SmolLM2 in byte budgets, beside plain training and torch.utils.checkpoint.
+"""Fine-tunes in byte budgets, beside plain training and torch.utils.checkpoint.
 
-LoRA (r 16, dropout 0.05, all linear layers), float32, 1024 tokens, full logits. Every run is a step
-of the same model on the same batch, in turns, so that what else the machine does hits all of them;
-prints CPU time over plain, measured and planned peaks, and whether the gradients are plain's.
+SmolLM2 with LoRA (r 16, dropout 0.05, all linear layers) or all its weights, or a GPT-2 of random
+weights with dropout; float32, 1024 tokens, full logits. Every run is a step of the same model on
+the same batch, in turns, so that what else the machine does hits all of them; prints CPU time over
+plain, measured and planned peaks, and whether the gradients are plain's.
 
-    benchmarks/budget.py [--model out/demo/model] [--tokens 1024] [--budgets 1632MiB,1199MiB,646MiB]
+    benchmarks/budget.py [--training lora] [--tokens 1024] [--budgets 1632MiB,1199MiB,646MiB]
+    benchmarks/budget.py --training gpt2 --tokens 512 --budgets grid:6    # floor to keep-all
 """
 
 import argparse
@@ -16,8 +18,8 @@ import warnings
 from pathlib import Path
 
 import torch
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
 import remat
 
@@ -25,11 +27,17 @@ ROOT = Path(__file__).resolve().parent.parent
 MIB = 2**20
 
 
-def make_model(folder):
+def make_model(training, folder):
     warnings.simplefilter("ignore", FutureWarning)
     torch.manual_seed(0)
+    if training == "gpt2":
+        return GPT2LMHeadModel(GPT2Config(use_cache=False, n_positions=2048)).train()
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     model.config.use_cache = False
+    return model.train() if training == "full" else with_lora(model)
+
+
+def with_lora(model):
     lora = LoraConfig(r=16, lora_alpha=16, lora_dropout=0.05, target_modules="all-linear")
     model = get_peft_model(model, lora).train()
     for name, parameter in model.named_parameters():  # zero B would make most gradients zero
@@ -67,26 +75,36 @@ class Run:
         self.model(input_ids=self.tokens, labels=self.tokens).loss.backward()
 
     def _checkpoint_layers(self):
-        for index, layer in enumerate(self.model.get_base_model().model.layers):
+        for index, layer in enumerate(layers_of(self.model)):
             layer.gradient_checkpointing = self.every is not None and index % self.every == 0
 
     def gradients(self):
         return [p.grad.clone() for p in self.model.parameters() if p.grad is not None]
 
 
+def layers_of(model):
+    inner = model.base_model.model if isinstance(model, PeftModel) else model
+    return inner.transformer.h if isinstance(inner, GPT2LMHeadModel) else inner.model.layers
+
+
 def torch_checkpoint(model):
     def run(function, *args):
         return torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False)
 
-    for layer in model.get_base_model().model.layers:
+    for layer in layers_of(model):
         layer._gradient_checkpointing_func = run
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default=str(ROOT / "out/demo/model"))
+    parser.add_argument("--training", choices=("lora", "full", "gpt2"), default="lora")
     parser.add_argument("--tokens", type=int, default=1024)
-    parser.add_argument("--budgets", default="1632MiB,1199MiB,797MiB,646MiB")
+    parser.add_argument(
+        "--budgets",
+        default="1632MiB,1199MiB,797MiB,646MiB",
+        help='sizes, or "grid:N": N of them from the least that fits to what plain training takes',
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--every", default="2,1", help="torch.utils.checkpoint on every k-th layer")
     parser.add_argument("--threads", type=int, default=1)
@@ -94,7 +112,7 @@ def main():
     options = parser.parse_args()
     remat.memory.install()
     torch.set_num_threads(options.threads)
-    model = make_model(options.model)
+    model = make_model(options.training, options.model)
     torch_checkpoint(model)
     generator = torch.Generator().manual_seed(7)
     tokens = torch.randint(0, model.config.vocab_size, (1, options.tokens), generator=generator)
@@ -103,9 +121,24 @@ def main():
         Run(f"torch, every {k}", model, tokens, every=int(k))
         for k in filter(None, options.every.split(","))
     ]
-    runs += [Run(f"remat {b}", model, tokens, budget=b) for b in options.budgets.split(",")]
+    runs += [Run(f"remat {b}", model, tokens, budget=b) for b in budgets(options.budgets, runs[0])]
     equal = measure(runs, options.rounds)
     report(runs, equal, Path(options.out))
+
+
+def budgets(text, plain):
+    """Sizes. A grid leads from the least that fits to the peak of plain training."""
+    if not text.startswith("grid:"):
+        return text.split(",")
+    count = int(text.removeprefix("grid:"))
+    plain.step(0)
+    most = plain.peaks.pop()
+    plain.seconds.clear()
+    try:
+        Run("the least", plain.model, plain.tokens, budget="1KiB").step(0)
+    except remat.DoesNotFit as error:
+        least = error.least_bytes
+    return [str(least + (most - least) * i // (count - 1)) for i in range(count)]
 
 
 def measure(runs, rounds):
@@ -124,7 +157,7 @@ def measure(runs, rounds):
 
 
 def text_of(row):
-    text = f"{row['run']:20} {row['cpu_seconds']:7.2f} s {row['over_plain_percent']:+6.1f} %"
+    text = f"{row['run']:24} {row['cpu_seconds']:7.2f} s {row['over_plain_percent']:+6.1f} %"
     text += f"  peak {row['peak_mib']:7.1f} MiB"
     text += f"  gradients {'equal' if row['gradients_equal'] else 'DIFFER'}"
     if "budget_mib" in row:

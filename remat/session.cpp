@@ -7,13 +7,14 @@
 #include <sstream>
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
 
-#include "remat/budget/fitting.h"
 #include "remat/budget/follower.h"
 #include "remat/memory/ledger.h"
 #include "remat/memory/memory.h"
 #include "remat/recorder_of_thread.h"
 #include "remat/replay/replayer.h"
+#include "remat/saved/engine.h"
 
 namespace remat {
 
@@ -42,6 +43,20 @@ std::string largest_parts(const plan::Trace& trace) {
   return text.str();
 }
 
+/// The most that was live since this was asked, or since the recording began. Tells its profile.
+int64_t take_peak(const record::Recording* recording) {
+  const auto peak = static_cast<int64_t>(memory::ledger().take_window_peak());
+  if (recording == nullptr || !recording->profile) return peak;
+  recording->profile->saw(peak);
+  return std::max(peak, recording->profile->peak());
+}
+
+/// What happens behind it is not the plan's: the optimizer's step.
+struct BackwardPass {
+  int64_t graph_task = -1;
+  int64_t peak = 0;  ///< live bytes; 0: it has not ended
+};
+
 }  // namespace
 
 /// One step at a time: begun, its backward led by a plan or measured, ended.
@@ -60,7 +75,7 @@ struct Session::State {
   void plan_again_what_no_longer_fits();
   [[nodiscard]] std::optional<plan::Plan> known_plan_for(const budget::Guide& step) const;
   [[nodiscard]] bool wants_profile() const;
-  budget::Fitting search(const budget::Guide& step);
+  plan::Planned search(const budget::Guide& step);
   plan::Plan plan_for(const budget::Guide& step);
   [[noreturn]] void report_misfit(int64_t least_bytes, const plan::Trace& step) const;
   [[nodiscard]] int64_t planning_budget() const { return report.budget_bytes - margin; }
@@ -80,6 +95,7 @@ struct Session::State {
   std::shared_ptr<budget::Follower> follower;
   std::shared_ptr<const budget::Guide> guide;  ///< set where backward follows a plan
   int64_t live_before = 0;
+  std::shared_ptr<BackwardPass> backward;  ///< shared with a callback that may outlive the session
 };
 
 void Session::State::begin() {
@@ -87,6 +103,7 @@ void Session::State::begin() {
               "remat: a step of a session cannot begin inside an open region. Close the region, or "
               "leave it out: the session decides what to keep.");
   live_before = static_cast<int64_t>(memory::live_bytes());
+  backward = std::make_shared<BackwardPass>();
   memory::ledger().take_window_peak();
   report.budget_bytes =
       budget.activation_bytes > 0 ? budget.activation_bytes : budget.memory_bytes - live_before;
@@ -120,6 +137,10 @@ void Session::State::backward_begins() {
   const bool mine = recorder->is_this_thread() && record::Recorder::current() == recorder.get();
   const auto segments = static_cast<size_t>(std::ceil(std::sqrt(1 + recording->tape.nodes())));
   if (mine) recorder->close_region(1, guide ? 1 : segments);
+  backward->graph_task = torch::autograd::get_current_graph_task_id();
+  saved::when_backward_ends([pass = backward, recording = std::weak_ptr(recording)] {
+    pass->peak = take_peak(recording.lock().get());
+  });
   if (guide) static_cast<replay::Replayer&>(*recording->source).follow(guide->schedule);
 }
 
@@ -145,10 +166,12 @@ void Session::State::let_go() {
 
 /// After backward: judges the plan that led the step, or makes one.
 void Session::State::learn(const record::Recording& recorded) {
-  auto peak = static_cast<int64_t>(memory::ledger().take_window_peak());
-  if (recorded.profile) peak = std::max(peak, recorded.profile->peak());
-  report.measured_peak = peak - live_before;
   const auto& replayer = static_cast<const replay::Replayer&>(*recorded.source);
+  const int64_t asked_last = replayer.graph_task();
+  const bool again = asked_last != record::SavedState::kNever && asked_last != backward->graph_task;
+  auto peak = backward->peak;
+  if (peak == 0 || again) peak = std::max(peak, take_peak(&recorded));
+  report.measured_peak = peak - live_before;
   if (guide && replayer.follows()) {
     judge_plan();
     if (recorded.profile && guide->timed_steps < kTimedSteps) time_again(recorded);
@@ -163,7 +186,7 @@ void Session::State::learn(const record::Recording& recorded) {
 /// Where the peak was higher than planned and too high, plans leave more room from now on.
 void Session::State::judge_plan() {
   ++report.followed;
-  report.planned_peak = guide->peak;
+  report.planned_peak = guide->plan.cost.peak;
   report.recompute_percent = guide->plan.recompute_percent();
   const int64_t excess = report.measured_peak - report.planned_peak;
   if (report.measured_peak > report.budget_bytes) margin = std::max(margin, excess);
@@ -191,7 +214,7 @@ void Session::State::add_plan(const record::Recording& recorded) {
   if (found) measured.timed_steps = kTimedSteps;  // a given plan stays
   auto plan = found ? std::move(*found) : plan_for(measured);
   guides.insert(guides.begin(), budget::with_plan(std::move(measured), std::move(plan)));
-  report.planned_peak = guides.front()->peak;
+  report.planned_peak = guides.front()->plan.cost.peak;
   report.recompute_percent = guides.front()->plan.recompute_percent();
 }
 
@@ -199,7 +222,8 @@ void Session::State::add_plan(const record::Recording& recorded) {
 /// and the margin grows.
 void Session::State::plan_again_what_no_longer_fits() {
   for (auto& guide : guides) {
-    if (guide->peak > planning_budget()) guide = budget::with_plan(*guide, plan_for(*guide));
+    if (guide->plan.cost.peak > planning_budget())
+      guide = budget::with_plan(*guide, plan_for(*guide));
   }
 }
 
@@ -209,21 +233,21 @@ std::optional<plan::Plan> Session::State::known_plan_for(const budget::Guide& st
   for (const auto& given : known) {
     if (plan::match(given, *step.trace) == plan::Match::other_step) continue;
     auto here = plan::resimulated(given, *step.trace);
-    if (budget::peak_of(step, here) > planning_budget()) continue;
+    if (here.cost.peak > planning_budget()) continue;
     if (!best || here.cost.us < best->cost.us) best = std::move(here);
   }
   return best;
 }
 
-budget::Fitting Session::State::search(const budget::Guide& step) {
-  auto found = budget::fit(step, planning_budget());
+plan::Planned Session::State::search(const budget::Guide& step) {
+  auto found = plan::plan_within(*step.trace, std::max<int64_t>(1, planning_budget()));
   report.plan_seconds += found.seconds;
   return found;
 }
 
 plan::Plan Session::State::plan_for(const budget::Guide& step) {
   auto found = search(step);
-  if (!found.plan) report_misfit(found.least_bytes, *step.trace);
+  if (!found.plan) report_misfit(found.least_budget, *step.trace);
   ++report.plans;
   return std::move(*found.plan);
 }

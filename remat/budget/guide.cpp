@@ -7,8 +7,6 @@
 
 #include <c10/util/hash.h>
 
-#include "remat/budget/fitting.h"
-
 namespace remat::budget {
 
 using replay::Schedule;
@@ -145,7 +143,6 @@ std::shared_ptr<const Guide> with_plan(Guide guide, plan::Plan plan) {
     kept.insert(guide.step.value_of[static_cast<size_t>(value)]);
   guide.keeps.clear();
   for (const tape::ValueId value : guide.made) guide.keeps.push_back(kept.count(value) != 0);
-  guide.peak = peak_of(guide, plan);
   guide.plan = std::move(plan);
   return std::make_shared<const Guide>(std::move(guide));
 }

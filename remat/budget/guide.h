@@ -25,7 +25,6 @@ struct Guide {
   int timed_steps = 0;
 
   plan::Plan plan;
-  int64_t peak = 0;  ///< bytes, of a step that goes by the plan: see peak_of
   std::shared_ptr<const replay::Schedule> schedule;
   std::vector<uint8_t> keeps;  ///< by value in the order of making
 };

@@ -23,7 +23,8 @@ class Builder {
     trace_.step_of_pack.assign(profile_.packs.size(), plan::kNone);
     for (const auto& step : profile_.steps) add_step(step);
     trace_.document.base_us = profile_.base_us();
-    trace_.workspace = profile_.node_workspace;
+    note_what_is_held();
+    note_what_is_beside();
     return std::move(trace_);
   }
 
@@ -61,12 +62,44 @@ class Builder {
   void add_step(const record::Profile::Step& measured) {
     plan::TraceDocument::Step step;
     step.extra_bytes = std::max<int64_t>(0, measured.extra_bytes);
-    trace_.before.push_back(std::max<int64_t>(0, measured.before_bytes));
+    step.before_bytes = std::max<int64_t>(0, measured.before_bytes);
     for (const uint32_t pack : measured.packs) {
       trace_.step_of_pack[pack] = static_cast<plan::StepId>(trace_.document.steps.size());
       add_values(std::span(&profile_.packs[pack], 1), step.reads);
     }
     trace_.document.steps.push_back(std::move(step));
+  }
+
+  /// What a buffer held last is what the program still holds of it.
+  void note_what_is_held() {
+    auto& held_until = trace_.document.held_until;
+    const auto ops = static_cast<plan::OpId>(tape_.nodes());
+    for (const tape::ValueId value : trace_.value_of) {
+      const auto buffer = tape_.value(value).buffer;
+      const bool last = recording_.memories[buffer].current == value;
+      const bool found = last && buffer < profile_.there_until.size();
+      const auto until =
+          found ? static_cast<plan::OpId>(profile_.there_until[buffer]) : plan::kNone;
+      held_until.push_back(std::min(until, ops - 1));
+    }
+  }
+
+  /// Whatever was live in forward when nothing was kept and the values do not explain.
+  void note_what_is_beside() {
+    const plan::Trace values(trace_.document);
+    std::vector<int64_t> bytes(tape_.nodes() + 1);
+    for (plan::ValueId value = 0; value < values.values(); ++value) {
+      bytes[static_cast<size_t>(values.producer(value))] += values.bytes(value);
+      bytes[static_cast<size_t>(values.last_forward(value)) + 1] -= values.bytes(value);
+    }
+    int64_t live = 0;
+    for (NodeId id = 0; id < tape_.nodes(); ++id) {
+      auto& op = trace_.document.ops[id];
+      live += bytes[id];
+      op.extra_bytes = profile_.node_peak[id] - live;
+      op.workspace = profile_.node_growth[id];
+      for (const plan::ValueId value : op.makes) op.workspace -= values.bytes(value);
+    }
   }
 
   const Recording& recording_;

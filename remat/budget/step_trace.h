@@ -12,8 +12,6 @@ namespace remat::budget {
 /// A measured step as a planning problem. An operator is the node with the same number.
 struct StepTrace {
   plan::TraceDocument document;
-  std::vector<int64_t> before;             ///< bytes, by step: see record::Profile
-  std::vector<int64_t> workspace;          ///< bytes, by operator: see record::Profile
   std::vector<tape::ValueId> value_of;     ///< by the planner's ValueId
   std::vector<plan::StepId> step_of_pack;  ///< the step that asks for it; kNone: none did
 };

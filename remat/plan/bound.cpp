@@ -22,6 +22,7 @@ std::vector<int64_t> forward_bytes(const Trace& trace) {
   }
   for (size_t op = 1; op < bytes.size(); ++op) bytes[op] += bytes[op - 1];
   bytes.pop_back();
+  for (OpId op = 0; op < trace.ops(); ++op) bytes[at(op)] += trace.extra_in_forward(op);
   return bytes;
 }
 
@@ -40,6 +41,7 @@ std::vector<ValueId> needs_behind(const Trace& trace, const Instant& instant) {
 
 Forced forced_in_forward(const Trace& trace, OpId op) {
   Forced forced{.at = {Instant::Kind::forward, op, kNone}, .values = {}};
+  if (op != kNone) forced.bytes = trace.extra_in_forward(op);  // kNone: of a step without any
   for (ValueId value = 0; value < trace.values(); ++value) {
     const bool lives = trace.producer(value) <= op && trace.last_forward(value) >= op;
     forced.values.push_back(lives);

@@ -48,7 +48,7 @@ class Eviction {
         // Forward is not played twice: what it still reads stays.
         if (trace_.last_forward(value) > op) lock(value);
       }
-      run(op);
+      run(op, trace_.extra_in_forward(op));
       for (const ValueId value : trace_.reads(op)) {
         if (trace_.last_forward(value) == op && trace_.producer(value) != kNone) unlock(value);
       }
@@ -73,7 +73,7 @@ class Eviction {
       for (const ValueId value : trace_.reads(op)) lock(value);
     }
     for (const OpId op : ops) {
-      run(op);
+      run(op, trace_.extra_in_replay(op, step));
       for (const ValueId value : trace_.reads(op)) unlock(value);
     }
     make_room(trace_.extra(step));
@@ -83,8 +83,9 @@ class Eviction {
     }
   }
 
-  void run(OpId op) {
-    int64_t bytes = 0;
+  /// `beside`: bytes that are live only meanwhile.
+  void run(OpId op, int64_t beside) {
+    int64_t bytes = beside;
     for (const ValueId value : trace_.makes(op)) {
       if (resident_[at(value)] == 0) bytes += trace_.bytes(value);
     }

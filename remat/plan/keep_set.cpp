@@ -59,6 +59,7 @@ KeepSimulator::KeepSimulator(const Trace& trace)
       step_place_(at(trace.steps())) {
   for (OpId op = 0; op < trace.ops(); ++op) {
     if (trace.relevant(op)) relevant_.push_back(op);
+    beside_.push_back(trace.extra_in_forward(op));
   }
   for (ValueId value = 0; value < trace.values(); ++value) {
     const auto wanted = trace.wanted_by(value);
@@ -78,22 +79,15 @@ KeepSimulator::KeepSimulator(const Trace& trace)
 Cost KeepSimulator::run(const KeepSet& keep) {
   find_replays(keep);
   place_events();
-  const int32_t last = trace_.steps() == 0 ? trace_.ops() : step_place_.back() + 1;
-  change_.assign(at(last) + 1, 0);
+  change_.assign(beside_.size() + 1, 0);
   std::copy(still_.begin(), still_.end(), change_.begin());
   for (const ValueId value : moving_) place_value(value, keep[at(value)] != 0);
 
   Cost cost;
   int64_t held = 0;
-  int32_t event = 0;
-  const auto pass_until = [&](int32_t end) {
-    for (; event < end; ++event) cost.peak = std::max(cost.peak, held += change_[at(event)]);
-  };
-  pass_until(trace_.ops());
-  for (StepId step = 0; step < trace_.steps(); ++step) {
-    pass_until(step_place_[at(step)]);
-    held += change_[at(event++)];
-    cost.peak = std::max(cost.peak, held + trace_.extra(step));
+  for (size_t event = 0; event < beside_.size(); ++event) {
+    held += change_[event];
+    cost.peak = std::max(cost.peak, held + beside_[event]);
   }
   for (const OpId op : relevant_) {
     if (when_[at(op)] < trace_.steps()) cost.us += trace_.us(op);
@@ -130,10 +124,14 @@ void KeepSimulator::place_events() {
     place = next;
     next += replays + 1;
   }
+  beside_.resize(at(next));
   for (const OpId op : relevant_) {
     const StepId step = when_[at(op)];
     place_[at(op)] = step < trace_.steps() ? step_place_[at(step)]++ : kNone;
+    if (step < trace_.steps()) beside_[at(place_[at(op)])] = trace_.extra_in_replay(op, step);
   }
+  for (StepId step = 0; step < trace_.steps(); ++step)
+    beside_[at(step_place_[at(step)])] = trace_.extra(step);
 }
 
 void KeepSimulator::place_value(ValueId value, bool kept) {
@@ -178,15 +176,15 @@ int32_t KeepSimulator::last_use(ValueId value) const {
 }
 
 std::vector<int64_t> KeepSimulator::profile() const {
-  std::vector<int64_t> most(at(trace_.ops() + trace_.steps()));
+  std::vector<int64_t> most(at(trace_.ops() + trace_.steps()), INT64_MIN);
   int64_t held = 0;
-  int32_t event = 0;
-  for (; event < trace_.ops(); ++event) most[at(event)] = held += change_[at(event)];
-  for (StepId step = 0; step < trace_.steps(); ++step) {
-    auto& top = most[at(trace_.ops() + step)];
-    for (; event < step_place_[at(step)]; ++event) top = std::max(top, held += change_[at(event)]);
-    held += change_[at(event++)];
-    top = std::max(top, held + trace_.extra(step));
+  StepId step = 0;
+  const auto events = static_cast<int32_t>(beside_.size());
+  for (int32_t event = 0; event < events; ++event) {
+    if (event > trace_.ops() && event == step_place_[at(step)] + 1) ++step;
+    auto& top = most[at(event < trace_.ops() ? event : trace_.ops() + step)];
+    held += change_[at(event)];
+    top = std::max(top, held + beside_[at(event)]);
   }
   return most;
 }

@@ -71,6 +71,7 @@ class KeepSimulator {
   std::vector<int32_t> place_;       ///< event at which an operator runs again
   std::vector<int32_t> step_place_;  ///< event of each backward step
   std::vector<int64_t> change_;      ///< of bytes at each event
+  std::vector<int64_t> beside_;      ///< by event: workspaces, what is not ours
   int64_t work_ = 0;
 };
 

@@ -55,6 +55,7 @@ std::vector<int64_t> KeepTimeline::forward_bytes() const {
   }
   for (size_t i = 1; i < bytes.size(); ++i) bytes[i] += bytes[i - 1];
   bytes.pop_back();
+  for (OpId op = 0; op < trace_.ops(); ++op) bytes[index(op)] += trace_.extra_in_forward(op);
   return bytes;
 }
 
@@ -205,7 +206,7 @@ int64_t KeepTimeline::inner_peak(StepId step) const {
   for (const OpId op : replays_[index(step)]) {
     const Moment now = moment(step, op);
     for (const ValueId value : trace_.makes(op)) held += trace_.bytes(value);
-    peak = std::max(peak, held);
+    peak = std::max(peak, held + trace_.extra_in_replay(op, step));
     for (const ValueId value : trace_.makes(op)) held -= ends(value, now) ? trace_.bytes(value) : 0;
     for (const ValueId value : trace_.reads(op)) held -= ends(value, now) ? trace_.bytes(value) : 0;
   }

@@ -52,17 +52,28 @@ Phase phase_of(const Trace& trace, StepId first, StepId end, const Handover& han
   TraceDocument document;
   for (const OpId op : ops) {
     std::vector<ValueId> made;
-    // What is at hand is not made again, though the operator will run for its other results.
+    int64_t workspace = trace.document().ops[at(op)].workspace;
+    // What is at hand is let go again, though the operator runs for its other results.
     for (const ValueId value : trace.makes(op)) {
-      if (at_hand[at(value)] == 0) made.push_back(value);
+      if (at_hand[at(value)] == 0) {
+        made.push_back(value);
+      } else {
+        workspace += trace.bytes(value);
+      }
     }
-    document.ops.push_back({.name = {},
-                            .us = trace.us(op),
-                            .reads = number.all(trace.reads(op)),
-                            .makes = number.all(made)});
+    document.ops.push_back(
+        {.name = {},
+         .us = trace.us(op),
+         .reads = number.all(trace.reads(op)),
+         .makes = number.all(made),
+         .extra_bytes = workspace + trace.document().steps[at(first)].before_bytes,
+         .workspace = workspace});
   }
   for (StepId step = first; step < end; ++step) {
-    document.steps.push_back({kNone, number.all(trace.step_reads(step)), trace.extra(step)});
+    auto own = trace.document().steps[at(step)];
+    own.op = kNone;
+    own.reads = number.all(trace.step_reads(step));
+    document.steps.push_back(std::move(own));
   }
   TraceDocument::Step holds;
   for (ValueId value = 0; value < trace.values(); ++value) {

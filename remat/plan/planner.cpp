@@ -83,6 +83,14 @@ std::optional<int64_t> found_peak(const Trace& trace, int64_t budget,
   return search.cheapest()->cost.peak;
 }
 
+/// The step with equal times. Measured ones differ from run to run, and with them the least budget
+/// at which a plan is found; of this it is always the same, and so are the plans.
+Trace timeless(const Trace& trace) {
+  TraceDocument document = trace.document();
+  for (auto& op : document.ops) op.us = 1;
+  return Trace(std::move(document));
+}
+
 /// The least budget tried at which the passes find a plan; when they find none, plain training's.
 int64_t least_budget(const Search& failed, const PlannerOptions& options) {
   const Trace& trace = failed.trace();
@@ -96,6 +104,16 @@ int64_t least_budget(const Search& failed, const PlannerOptions& options) {
     return found_peak(trace, *peak, options) ? *peak : budget;
   }
   return plain_peak(trace);
+}
+
+/// Offers the plan that is found with equal times. Returns the least budget that has one.
+int64_t search_without_times(Search& search, const PlannerOptions& options) {
+  const Trace equal = timeless(search.trace());
+  Search again(equal, search.budget());
+  run_passes(again, options);
+  if (!again.cheapest()) return least_budget(again, options);
+  search.offer(again.cheapest()->replay);
+  return search.budget();
 }
 
 }  // namespace
@@ -114,12 +132,8 @@ Planned plan_within(const Trace& trace, int64_t budget_bytes, const PlannerOptio
   planned.passes = run_passes(search, options);
   planned.forced_bytes = search.narrow().bytes;
   planned.bound_us = search.bound_us();
-  if (search.cheapest()) {
-    planned.plan = make_plan(trace, budget_bytes, search.cheapest()->replay);
-    planned.least_budget = budget_bytes;
-  } else {
-    planned.least_budget = least_budget(search, options);
-  }
+  planned.least_budget = search.cheapest() ? budget_bytes : search_without_times(search, options);
+  if (search.cheapest()) planned.plan = make_plan(trace, budget_bytes, search.cheapest()->replay);
   planned.seconds = seconds_since(start);
   return planned;
 }

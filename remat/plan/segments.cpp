@@ -32,9 +32,9 @@ std::vector<Segment> cut_at_single_values(const Trace& trace, const std::vector<
   for (ValueId value = 0; value < trace.values(); ++value) {
     if (global[at(value)] != 0) continue;
     crossing[at(trace.producer(value))] += 1;
-    crossing[at(trace.last_forward(value))] -= 1;
+    crossing[at(trace.last_touch(value))] -= 1;
     ids[at(trace.producer(value))] += value;
-    ids[at(trace.last_forward(value))] -= value;
+    ids[at(trace.last_touch(value))] -= value;
   }
   std::vector<Segment> segments;
   Segment open;

@@ -30,7 +30,7 @@ Cost Simulator::run(const Replay& replay) {
   for (size_t event = 0; event < events_.size(); ++event) {
     held += bytes_[event];
     const int32_t what = events_[event];
-    bytes_[event] = held + (what < 0 ? trace_.extra(-1 - what) : 0);
+    bytes_[event] = held + beside_[event];
     if (bytes_[event] > cost.peak) {
       cost.peak = bytes_[event];
       peak_event_ = event;
@@ -47,7 +47,11 @@ void Simulator::list_events(const Replay& replay) {
                                 " backward steps, the trace has " + std::to_string(trace_.steps()));
   }
   events_.clear();
-  for (OpId op = 0; op < trace_.ops(); ++op) events_.push_back(op);
+  beside_.clear();
+  for (OpId op = 0; op < trace_.ops(); ++op) {
+    events_.push_back(op);
+    beside_.push_back(trace_.extra_in_forward(op));
+  }
   for (StepId step = 0; step < trace_.steps(); ++step) {
     for (const OpId op : replay[step]) {
       if (op < 0 || op >= trace_.ops()) {
@@ -55,8 +59,10 @@ void Simulator::list_events(const Replay& replay) {
                                     std::to_string(op) + ", there is none");
       }
       events_.push_back(op);
+      beside_.push_back(trace_.extra_in_replay(op, step));
     }
     events_.push_back(-1 - step);
+    beside_.push_back(trace_.extra(step));
   }
 }
 
@@ -88,6 +94,8 @@ void Simulator::place_instances() {
 void Simulator::place(ValueId value, int32_t born) {
   auto& dies = dies_[static_cast<size_t>(value)];
   const int64_t bytes = trace_.bytes(value);
+  // What forward makes cannot go before the program lets go of it.
+  if (born < trace_.ops()) dies = std::max(dies, trace_.last_forward(value));
   bytes_[static_cast<size_t>(born)] += bytes;
   bytes_[static_cast<size_t>(std::max(born, dies)) + 1] -= bytes;
   dies = kNone;

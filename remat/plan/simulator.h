@@ -33,9 +33,10 @@ struct Cost {
 };
 
 /// Plays a plan over the whole step. A value lives from the operator that makes it until its last
-/// read before it is made again; an operator's inputs and results are in memory together, and so is
-/// what a backward step reads, with its extra bytes. Workspaces of operators and the allocator's
-/// rounding are not counted. Linear in the events; keeps its workspace between runs.
+/// read before it is made again, in forward at least as long as the program holds it; an operator's
+/// inputs, results and workspace are in memory together, where it runs again with what is not ours,
+/// and so is what a backward step reads, with its extra bytes. The allocator's rounding is not
+/// counted. Linear in the events; keeps its workspace between runs.
 class Simulator {
  public:
   /// `trace` has to outlive the simulator.
@@ -49,7 +50,7 @@ class Simulator {
   // ---------------------------------------------------------------------------
 
   [[nodiscard]] Instant peak_instant() const;
-  /// Bytes during each event, extra bytes included.
+  /// Bytes during each event, workspaces and extra bytes included.
   [[nodiscard]] std::span<const int64_t> profile() const { return bytes_; }
   [[nodiscard]] Instant instant(size_t event) const;
 
@@ -60,8 +61,10 @@ class Simulator {
 
   const Trace& trace_;
   std::vector<int32_t> events_;  ///< an operator, or -1 - step; forward first
-  std::vector<int32_t> dies_;    ///< for every value its last read in the part walked; -1: none
-  std::vector<int64_t> bytes_;   ///< for every event, with one more
+  std::vector<int64_t>
+      beside_;                  ///< by event, bytes beside the values: workspaces, what is not ours
+  std::vector<int32_t> dies_;   ///< for every value its last read in the part walked; -1: none
+  std::vector<int64_t> bytes_;  ///< for every event, with one more
   size_t peak_event_ = 0;
 };
 

@@ -89,6 +89,7 @@ void Trace::read_steps() {
       reject(where(), "is of operator " + std::to_string(written.op) + ", there is none");
     }
     if (written.extra_bytes < 0) reject(where(), "has negative extra bytes");
+    if (written.before_bytes < 0) reject(where(), "has negative bytes before it");
     for (const ValueId value : written.reads) check(value, where);
     step_reads_.add_row(as_set(written.reads));
   }
@@ -97,9 +98,15 @@ void Trace::read_steps() {
 void Trace::find_readers() {
   readers_ = transposed(reads_, values());
   wanted_by_ = transposed(step_reads_, values());
+  const auto& held_until = document_.held_until;
+  if (!held_until.empty() && held_until.size() != document_.bytes.size())
+    reject("it", "does not say of every value until when it is held");
   for (ValueId value = 0; value < values(); ++value) {
-    const auto readers = readers_[value];
-    last_forward_.push_back(readers.empty() ? producer(value) : readers.back());
+    const OpId held = held_until.empty() ? kNone : held_until[index(value)];
+    if (held >= ops())
+      reject("value " + std::to_string(value),
+             "is held until operator " + std::to_string(held) + ", there is none");
+    last_forward_.push_back(std::max(last_touch(value), held));
   }
 }
 

@@ -26,15 +26,23 @@ struct TraceDocument {
     std::vector<ValueId> makes = {};
     bool random = false;
     uint64_t hash = 0;  ///< of schema and wiring, sizes not among them; 0 is unknown
+    /// Live while it runs in forward and no value: its workspace, what others made. Negative where
+    /// it writes in place: what it makes then lies where one of its arguments was.
+    int64_t extra_bytes = 0;
+    int64_t workspace = 0;  ///< of it what is its own, bytes: live when it runs again as well
   };
   struct Step {
     OpId op = kNone;  ///< the operator whose backward this is; kNone is unknown
     std::vector<ValueId> reads = {};
-    int64_t extra_bytes = 0;  ///< live here and not ours: gradients, workspaces
+    int64_t extra_bytes = 0;   ///< live here and not ours: gradients, workspaces
+    int64_t before_bytes = 0;  ///< likewise, while operators run again for this step
   };
   double base_us = 0;  ///< forward and backward without recomputation
   std::vector<Op> ops;
   std::vector<int64_t> bytes;  ///< of every value
+  /// By value, the last operator of forward before which the program still held it, though no
+  /// operator may read it any more; kNone is unknown. Empty: unknown of all.
+  std::vector<OpId> held_until;
   std::vector<Step> steps;
 };
 
@@ -62,6 +70,13 @@ class Trace {
   /// Says which operator this is, so that a plan can be checked against a running step: the hash of
   /// the document, else one of name and wiring. Sizes do not count.
   [[nodiscard]] uint64_t hash(OpId op) const;
+  [[nodiscard]] int64_t extra_in_forward(OpId op) const {
+    return document_.ops[index(op)].extra_bytes;
+  }
+  /// Beside the values, when the operator runs again before the step.
+  [[nodiscard]] int64_t extra_in_replay(OpId op, StepId step) const {
+    return document_.ops[index(op)].workspace + document_.steps[index(step)].before_bytes;
+  }
 
   [[nodiscard]] int64_t bytes(ValueId value) const { return document_.bytes[index(value)]; }
   [[nodiscard]] OpId producer(ValueId value) const { return producer_[index(value)]; }
@@ -71,7 +86,12 @@ class Trace {
   [[nodiscard]] std::span<const StepId> wanted_by(ValueId value) const { return wanted_by_[value]; }
   /// Whether autograd saves it.
   [[nodiscard]] bool saved(ValueId value) const { return !wanted_by(value).empty(); }
-  /// The last operator of forward that touches the value; -1 for one that is only there.
+  /// The last operator of forward that makes or reads the value; -1 for one that is only there.
+  [[nodiscard]] OpId last_touch(ValueId value) const {
+    return readers(value).empty() ? producer(value) : readers(value).back();
+  }
+  /// The last operator of forward beside which the value is in memory whatever the plan: it touches
+  /// the value, or the program still holds it.
   [[nodiscard]] OpId last_forward(ValueId value) const { return last_forward_[index(value)]; }
   /// Whether dropping the value is possible and may change anything.
   [[nodiscard]] bool droppable(ValueId value) const {

@@ -32,6 +32,8 @@ TraceDocument::Op op_of(const json& object, const std::string& where) {
                        .makes = field<std::vector<ValueId>>(object, "out", where)};
   if (object.contains("random")) op.random = field<bool>(object, "random", where);
   if (object.contains("hash")) op.hash = field<uint64_t>(object, "hash", where);
+  if (object.contains("extra")) op.extra_bytes = field<int64_t>(object, "extra", where);
+  if (object.contains("workspace")) op.workspace = field<int64_t>(object, "workspace", where);
   return op;
 }
 
@@ -39,6 +41,7 @@ TraceDocument::Step step_of(const json& object, const std::string& where) {
   TraceDocument::Step step{.op = field<OpId>(object, "op", where),
                            .reads = field<std::vector<ValueId>>(object, "reads", where)};
   if (object.contains("extra")) step.extra_bytes = field<int64_t>(object, "extra", where);
+  if (object.contains("before")) step.before_bytes = field<int64_t>(object, "before", where);
   return step;
 }
 
@@ -53,8 +56,10 @@ TraceDocument document_of(const json& root) {
     document.ops.push_back(op_of(object, where("operator ", document.ops.size())));
   }
   for (const json& object : field<json>(root, "values", "the trace")) {
-    document.bytes.push_back(
-        field<int64_t>(object, "bytes", where("value ", document.bytes.size())));
+    const auto value = where("value ", document.bytes.size());
+    document.bytes.push_back(field<int64_t>(object, "bytes", value));
+    document.held_until.push_back(
+        object.contains("held_until") ? field<OpId>(object, "held_until", value) : kNone);
   }
   for (const json& object : field<json>(root, "steps", "the trace")) {
     document.steps.push_back(step_of(object, where("step ", document.steps.size())));
@@ -93,13 +98,20 @@ void write_trace(const Trace& trace, std::ostream& out) {
                    {"out", op.makes},
                    {"random", op.random}});
     if (op.hash != 0) ops.back()["hash"] = op.hash;
+    if (op.extra_bytes != 0) ops.back()["extra"] = op.extra_bytes;
+    if (op.workspace != 0) ops.back()["workspace"] = op.workspace;
   }
   auto& values = root["values"] = json::array();
-  for (const int64_t bytes : document.bytes) values.push_back({{"bytes", bytes}});
+  for (ValueId value = 0; value < trace.values(); ++value) {
+    values.push_back({{"bytes", trace.bytes(value)}});
+    const OpId until = trace.last_forward(value);
+    if (until > trace.last_touch(value)) values.back()["held_until"] = until;
+  }
   auto& steps = root["steps"] = json::array();
   for (const auto& step : document.steps) {
     steps.push_back({{"op", step.op}, {"reads", step.reads}});
     if (step.extra_bytes != 0) steps.back()["extra"] = step.extra_bytes;
+    if (step.before_bytes != 0) steps.back()["before"] = step.before_bytes;
   }
   out << root.dump() << "\n";
 }

@@ -70,7 +70,21 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     written.overwritten = written.overwritten && (op.pointwise || !is_read_too(written));
     protect(written);
   }
-  if (recording_->profile) recording_->profile->operator_begins(counted_bytes());
+  if (!recording_->profile) return;
+  look_what_is_there();
+  recording_->profile->operator_begins(counted_bytes());
+}
+
+/// The program may hold what no operator reads any more. Policies' values are not looked at: in a
+/// step that keeps, they are many, and a plan knows of them.
+void Recorder::look_what_is_there() {
+  auto& profile = *recording_->profile;
+  std::erase_if(profile.there, [&](BufferId buffer) {
+    const Memory& memory = recording_->memories[buffer];
+    if (memory.storage.use_count() == 0 || is_kept_by_policy(memory.current)) return true;
+    profile.found(buffer, recording_->tape.nodes());
+    return false;
+  });
 }
 
 bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
@@ -285,6 +299,7 @@ NodeId Recorder::add_node(const std::vector<at::Tensor>& fresh) {
   for (const at::Tensor& result : fresh) {
     call_.add_result(result);
     buffers.push_back(memories_.adopt(result));
+    if (recording_->profile) recording_->profile->there.push_back(buffers.back());
   }
   const NodeId node =
       recording_->tape.add_node(call_.finish(), regions_.back().id, draw_, reads, buffers);

@@ -174,6 +174,7 @@ class Recorder {
   void forget_write(Written& written);
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
+  void look_what_is_there();
   void note_made(tape::NodeId node, const std::vector<at::Tensor>& fresh);
 
   // Policies. Asked without the lock: one may be a function of the user's, in Python.

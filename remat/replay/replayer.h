@@ -21,6 +21,8 @@ class Replayer final : public record::Source {
   void follow(std::shared_ptr<const Schedule> schedule) { schedule_ = std::move(schedule); }
   /// True iff a schedule was given and followed so far.
   [[nodiscard]] bool follows() const { return schedule_ != nullptr; }
+  /// The backward pass that asked last, as autograd numbers them.
+  [[nodiscard]] int64_t graph_task() const { return graph_task_; }
 
   c10::Storage fetch(record::Recording& recording, tape::SavedId saved) override;
   void forget(record::Recording& recording, tape::SavedId saved) override;

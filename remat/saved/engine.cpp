@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include "remat/saved/handle.h"
 
@@ -75,6 +76,11 @@ void install_engine() {
     forwarding = new ForwardingEngine(Engine::get_default_engine());
     torch::autograd::set_default_engine_stub([]() -> Engine& { return *forwarding; });
   });
+}
+
+void when_backward_ends(std::function<void()> done) {
+  if (torch::autograd::get_current_graph_task_id() == -1) return;
+  Engine::get_default_engine().queue_callback(std::move(done));
 }
 
 }  // namespace remat::saved

@@ -56,7 +56,20 @@ inline Trace chain(int32_t n, double us = 1, int64_t bytes = 10) {
   return build.trace();
 }
 
-/// A random small step: operators with one or two results and up to three inputs, some saved.
+/// What is live beside the values, and what the program holds.
+inline void add_random_extras(TraceDocument& document, std::mt19937& generator) {
+  const auto below = [&](size_t n) { return static_cast<int32_t>(generator() % n); };
+  for (auto& op : document.ops) {
+    op.extra_bytes = below(40) - 10;
+    op.workspace = below(40) - 10;
+  }
+  for (auto& step : document.steps) step.before_bytes = below(20);
+  for (size_t value = 0; value < document.bytes.size(); ++value)
+    document.held_until.push_back(below(3) == 0 ? below(document.ops.size()) : kNone);
+}
+
+/// A random small step, every other one with extras: operators with one or two results and up to
+/// three inputs, some saved.
 inline Trace random_trace(uint32_t seed, int32_t ops) {
   std::mt19937 generator(seed);
   const auto below = [&](uint32_t n) { return static_cast<int32_t>(generator() % n); };
@@ -81,6 +94,7 @@ inline Trace random_trace(uint32_t seed, int32_t ops) {
       reads.push_back(made[static_cast<size_t>(below(static_cast<uint32_t>(made.size())))]);
     if (!reads.empty()) build.step(op, reads, below(3) == 0 ? below(30) : 0);
   }
+  if (seed % 2 == 1) add_random_extras(build.document(), generator);
   return build.trace();
 }
 

@@ -71,7 +71,7 @@ TEST(SegmentsTest, ExactlyOneValueCrossesACut) {
       if (segment.out == kNone) continue;
       for (ValueId value = 0; value < trace.values(); ++value) {
         const bool crosses = trace.producer(value) < segment.end &&
-                             trace.last_forward(value) >= segment.end &&
+                             trace.last_touch(value) >= segment.end &&
                              found.global[static_cast<size_t>(value)] == 0;
         ASSERT_EQ(crosses, value == segment.out) << "seed " << seed << ", value " << value;
       }

@@ -16,23 +16,30 @@ using testing::BuildTrace;
 using testing::chain;
 using testing::random_trace;
 
+OpId held_until(const Trace& trace, ValueId value) {
+  const auto& held = trace.document().held_until;
+  return held.empty() ? kNone : held[static_cast<size_t>(value)];
+}
+
 struct Event {
   std::set<ValueId> reads;
   std::set<ValueId> writes;
-  int64_t extra = 0;
+  int64_t extra;
 };
 
 /// Sets of ids and a search ahead for every one of them: slow and obvious.
 int64_t naive_peak(const Trace& trace, const Replay& replay) {
   std::vector<Event> events;
-  const auto run = [&](OpId op) {
+  const auto run = [&](OpId op, int64_t extra) {
     const auto reads = trace.reads(op);
     const auto makes = trace.makes(op);
-    events.push_back({{reads.begin(), reads.end()}, {makes.begin(), makes.end()}});
+    events.push_back({{reads.begin(), reads.end()}, {makes.begin(), makes.end()}, extra});
   };
-  for (OpId op = 0; op < trace.ops(); ++op) run(op);
+  const auto& [base_us, ops, bytes, held, steps] = trace.document();
+  for (OpId op = 0; op < trace.ops(); ++op) run(op, ops[static_cast<size_t>(op)].extra_bytes);
   for (StepId step = 0; step < trace.steps(); ++step) {
-    for (const OpId op : replay[step]) run(op);
+    const int64_t before = steps[static_cast<size_t>(step)].before_bytes;
+    for (const OpId op : replay[step]) run(op, ops[static_cast<size_t>(op)].workspace + before);
     const auto reads = trace.step_reads(step);
     events.push_back({{reads.begin(), reads.end()}, {}, trace.extra(step)});
   }
@@ -53,7 +60,10 @@ int64_t naive_peak(const Trace& trace, const Replay& replay) {
     int64_t bytes = events[i].extra;
     for (const ValueId value : live) bytes += trace.bytes(value);
     peak = std::max(peak, bytes);
-    std::erase_if(live, [&](ValueId value) { return !read_later(value, i + 1); });
+    std::erase_if(live, [&](ValueId value) {
+      const bool held = held_until(trace, value) > static_cast<OpId>(i);
+      return !held && !read_later(value, i + 1);
+    });
   }
   return peak;
 }

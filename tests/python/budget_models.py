@@ -109,6 +109,11 @@ def language_loss(model, tokens):
     return model(input_ids=tokens, labels=tokens).loss
 
 
+def loss_beside_hidden_states(model, tokens):
+    """The model holds each layer's input to the end of forward."""
+    return model(input_ids=tokens, labels=tokens, output_hidden_states=True, use_cache=True).loss
+
+
 def square_loss(model, batch):
     return model(batch).square().mean()
 
@@ -118,5 +123,6 @@ KINDS = {
     "u-net": Kind(UNet, images, square_loss, 16),
     "lstm": Kind(Recurrent, texts, square_loss, 8),
     "gpt2": Kind(gpt2, texts, language_loss, 4),
+    "gpt2 with hidden states": Kind(gpt2, texts, loss_beside_hidden_states, 4),
     "mixture of experts": Kind(mixture_of_experts, texts, language_loss, 4),
 }

@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 from bitwise import assert_same
+from live import live_bytes
 from torch import nn
 
 import remat
@@ -52,7 +53,7 @@ def train(net, steps, around=None, rows=512):
 
 def peak_of(run):
     remat.memory.install()
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     remat.memory.reset_peak()
     run()
     return remat.memory.peak_bytes() - before
@@ -131,6 +132,19 @@ def test_a_model_has_one_budget():
         remat.enable(net, "10MiB")
     remat.disable(net)
     remat.disable(net)
+
+
+def test_the_optimizer_s_memory_is_none_of_a_step_s():
+    net = nn.Sequential(*[nn.Linear(512, 512) for _ in range(8)])
+    optimizer = torch.optim.AdamW(net.parameters(), foreach=True)
+    fit = remat.enable(net, "12MiB")  # 8 MiB of gradients; the optimizer takes 8 MiB of temporaries
+    for _ in range(5):
+        optimizer.zero_grad()
+        net(torch.randn(64, 512)).square().mean().backward()
+        optimizer.step()
+    remat.disable(net)
+    assert fit.report().followed == 4
+    assert fit.report().measured_peak == pytest.approx(fit.report().planned_peak, rel=0.01)
 
 
 def test_a_budget_that_nothing_fits_names_the_least():

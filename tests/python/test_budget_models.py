@@ -6,6 +6,7 @@ import pytest
 import torch
 from bitwise import assert_same
 from budget_models import KINDS
+from live import live_bytes
 
 import remat
 
@@ -28,7 +29,7 @@ def plain_peak(kind, model, size):
     """Bytes over what is live before the step, the parameters' gradients among them."""
     batch = kind.batch(size)
     remat.memory.install()
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     remat.memory.reset_peak()
     kind.loss(copy.deepcopy(model), batch).backward()
     weights = sum(t.nbytes for t in [*model.parameters(), *model.buffers()])

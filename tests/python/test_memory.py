@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from live import live_bytes
 from torch import nn
 
 import remat
@@ -48,7 +49,7 @@ class Net:
 
 
 def kept_after(forward):
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     loss = forward()
     kept = remat.memory.live_bytes() - before
     loss.backward()
@@ -56,14 +57,14 @@ def kept_after(forward):
 
 
 def peak_of(forward):
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     remat.memory.reset_peak()
     forward().backward()
     return remat.memory.peak_bytes() - before
 
 
 def test_allocator_counts_a_tensor_to_the_byte():
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     tensor = torch.empty(1000, dtype=torch.float64)
     assert remat.memory.live_bytes() - before == 8000
     del tensor
@@ -72,7 +73,7 @@ def test_allocator_counts_a_tensor_to_the_byte():
 
 def test_peak_remembers_what_has_died():
     remat.memory.reset_peak()
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     del_me = torch.empty(1000, dtype=torch.float64)
     del del_me
     assert remat.memory.peak_bytes() - before == 8000
@@ -108,7 +109,7 @@ def slope(xs, ys):
 def test_nothing_is_left_after_backward(forward):
     net = Net(4)
     forward(net).backward()
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     loss = forward(net)
     loss.backward()
     assert remat.memory.live_bytes() - before == loss.nbytes
@@ -117,7 +118,7 @@ def test_nothing_is_left_after_backward(forward):
 
 def test_nothing_is_left_without_a_backward():
     net = Net(4)
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     loss = net.full()
     assert remat._testing.kept_bytes() > 0
     del loss

@@ -1,11 +1,11 @@
 """What policies keep: decisions, bytes, and the same gradients under each of them."""
 
 import functools
-import gc
 
 import pytest
 import torch
 from bitwise import assert_same, leaf, plain, run
+from live import live_bytes
 from torch import nn
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
@@ -56,11 +56,10 @@ class Block(nn.Module):
 def trained(policy, blocks=2):
     """Loss and gradients of a step with each block checkpointed; bytes held after forward."""
     remat.memory.install()
-    gc.collect()  # else what earlier tests left behind goes meanwhile
     torch.manual_seed(0)
     model = nn.Sequential(*[Block() for _ in range(blocks)])
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     h = x
     for layer in model:
         h = layer(h) if policy is plain else remat.checkpoint(layer, h, policy=policy)

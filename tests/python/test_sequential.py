@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from bitwise import assert_same
+from live import live_bytes
 from torch import nn
 
 import remat
@@ -75,7 +76,7 @@ def test_sequential_refuses_no_layers():
 def inputs_kept_by(forward):
     """After forward of a wide batch, in inputs of a layer; the caller's x and y do not count."""
     x = torch.randn(16384, 4)
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     y = forward(x)
     kept = remat.memory.live_bytes() - before - y.nbytes
     return kept / x.nbytes

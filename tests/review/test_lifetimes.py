@@ -6,6 +6,7 @@ import numpy
 import pytest
 import torch
 from bitwise import leaf, plain
+from live import live_bytes
 
 import remat
 
@@ -28,7 +29,7 @@ def bytes_left_by(step, times=20):
     """Live bytes after dropping the step's outputs without a backward, that many times."""
     remat.memory.install()
     step()
-    before = remat.memory.live_bytes()
+    before = live_bytes()
     for _ in range(times):
         step()
     return remat.memory.live_bytes() - before
