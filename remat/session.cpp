@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iomanip>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include <c10/util/Exception.h>
@@ -25,6 +26,12 @@ constexpr double kMiB = 1 << 20;
 /// The first step pays for cold caches and fresh pages, and one sample is noise: a plan is made
 /// again when so many steps were timed.
 constexpr int kTimedSteps = 4;
+
+/// Steps of one size that the plan of a larger one leads before the size gets a plan of its own.
+constexpr int kSmallerBatches = 2;
+
+/// Bytes left free of a budget: a few small tensors come and go differently from step to step.
+int64_t slack(int64_t bytes) { return std::min<int64_t>(64 << 10, bytes / 100); }
 
 /// The results of which operators take most of what backward wants: "aten::mm 120.0 MiB, ...".
 std::string largest_parts(const plan::Trace& trace) {
@@ -70,6 +77,8 @@ struct Session::State {
   void end();
   void learn(const record::Recording& recorded);
   void judge_plan();
+  void note_smaller_batch();
+  void insert(std::shared_ptr<const budget::Guide> made);
   void time_again(const record::Recording& recorded);
   void add_plan(const record::Recording& recorded);
   void plan_again_what_no_longer_fits();
@@ -78,7 +87,9 @@ struct Session::State {
   plan::Planned search(const budget::Guide& step);
   plan::Plan plan_for(const budget::Guide& step);
   [[noreturn]] void report_misfit(int64_t least_bytes, const plan::Trace& step) const;
-  [[nodiscard]] int64_t planning_budget() const { return report.budget_bytes - margin; }
+  [[nodiscard]] int64_t planning_budget() const {
+    return report.budget_bytes - margin - slack(report.budget_bytes);
+  }
 
   Budget budget;
   std::vector<plan::Plan> known;
@@ -88,6 +99,9 @@ struct Session::State {
   /// By how much measured peaks exceeded planned ones: what the user holds, which no plan knows of.
   int64_t margin = 0;
   bool measure = false;  ///< the next step follows no plan
+  std::vector<int64_t>
+      to_measure;  ///< nor does one whose first value has one of these sizes, bytes
+  std::map<int64_t, int> smaller_batches;  ///< by that size: steps that a larger one's plan led
 
   // Of the step that is under way.
   std::shared_ptr<record::Recording> recording;
@@ -114,8 +128,8 @@ void Session::State::begin() {
   if (!record::can_record()) return;
   plan_again_what_no_longer_fits();
   const bool profiled = wants_profile();
-  follower =
-      std::make_shared<budget::Follower>(std::exchange(measure, false) ? budget::Guides() : guides);
+  follower = std::make_shared<budget::Follower>(
+      std::exchange(measure, false) ? budget::Guides() : guides, to_measure);
   recorder = recorder_of_thread();
   recording = recorder->recording();
   recording->whole = true;
@@ -129,7 +143,8 @@ void Session::State::begin() {
 /// Taking times is not free: it ends when all kinds of steps that are known were timed enough.
 bool Session::State::wants_profile() const {
   const auto unsettled = [](const auto& known) { return known->timed_steps < kTimedSteps; };
-  return measure || guides.empty() || std::any_of(guides.begin(), guides.end(), unsettled);
+  return measure || guides.empty() || !to_measure.empty() ||
+         std::any_of(guides.begin(), guides.end(), unsettled);
 }
 
 void Session::State::backward_begins() {
@@ -174,7 +189,11 @@ void Session::State::learn(const record::Recording& recorded) {
   report.measured_peak = peak - live_before;
   if (guide && replayer.follows()) {
     judge_plan();
-    if (recorded.profile && guide->timed_steps < kTimedSteps) time_again(recorded);
+    if (!follower->is_of(*guide)) {
+      note_smaller_batch();
+    } else if (recorded.profile && guide->timed_steps < kTimedSteps) {
+      time_again(recorded);
+    }
   } else if (follower->has_kept() || !recorded.profile) {
     std::erase(guides, guide);  // null, or one that backward left
     measure = true;
@@ -207,15 +226,35 @@ void Session::State::time_again(const record::Recording& recorded) {
   *place = budget::with_plan(std::move(timed), std::move(plan));
 }
 
+/// The plan of a larger batch recomputes more than it has to: worth a step that is measured where
+/// the size comes again and again.
+void Session::State::note_smaller_batch() {
+  const int64_t size = follower->first_bytes();
+  if (++smaller_batches[size] == kSmallerBatches) to_measure.push_back(size);
+}
+
 void Session::State::add_plan(const record::Recording& recorded) {
+  std::erase(to_measure, follower->first_bytes());
+  const auto is_known = [&](const auto& known_one) { return follower->is_of(*known_one); };
+  if (std::any_of(guides.begin(), guides.end(), is_known)) return;
   auto measured = budget::guide_of(recorded);
   trace = measured.trace;
   auto found = known_plan_for(measured);
   if (found) measured.timed_steps = kTimedSteps;  // a given plan stays
   auto plan = found ? std::move(*found) : plan_for(measured);
-  guides.insert(guides.begin(), budget::with_plan(std::move(measured), std::move(plan)));
-  report.planned_peak = guides.front()->plan.cost.peak;
-  report.recompute_percent = guides.front()->plan.recompute_percent();
+  report.planned_peak = plan.cost.peak;
+  report.recompute_percent = plan.recompute_percent();
+  insert(budget::with_plan(std::move(measured), std::move(plan)));
+}
+
+void Session::State::insert(std::shared_ptr<const budget::Guide> made) {
+  const auto bytes = [](const auto& of) {
+    return std::accumulate(of->bytes.begin(), of->bytes.end(), int64_t{0});
+  };
+  const auto place =
+      std::upper_bound(guides.begin(), guides.end(), made,
+                       [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
+  guides.insert(place, std::move(made));
 }
 
 /// A budget of all memory leaves less for activations once gradients and optimizer state are there,
@@ -255,7 +294,8 @@ plan::Plan Session::State::plan_for(const budget::Guide& step) {
 void Session::State::report_misfit(int64_t least_bytes, const plan::Trace& step) const {
   const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMiB; };
   const int64_t fixed = budget.memory_bytes > 0 ? live_before : 0;
-  const int64_t least = least_bytes + margin + fixed;
+  const int64_t of_step = least_bytes + margin;
+  const int64_t least = of_step + slack(of_step + of_step / 50) + fixed;
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << "remat: the step does not fit its budget of "
        << mib(report.budget_bytes + fixed) << " MiB. The least that fits is " << mib(least)

@@ -55,9 +55,10 @@ struct SessionReport {
 ///     }
 ///
 /// The first step of a kind (a sequence of operators and sizes) keeps nothing and is measured; from
-/// then on steps of that kind follow a plan, made again once three of them were timed. A step that
-/// leaves its plan is computed as exactly, in about the memory of a first step, and measured for a
-/// plan of its own.
+/// then on steps of that kind follow a plan, made again once three of them were timed. A smaller
+/// batch follows the plan of a larger one, until its size has come a few times and gets a plan of
+/// its own. A step that leaves its plan is computed as exactly, in about the memory of a first
+/// step, and the next one is measured.
 ///
 /// A step is one forward and one backward pass on the thread that calls step(); recording ends
 /// where backward begins. Not thread safe.

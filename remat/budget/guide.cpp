@@ -81,7 +81,6 @@ class Lives {
 
 uint64_t seen_after(uint64_t seen, const policy::Facts& facts) {
   seen = c10::hash_combine(seen, std::hash<std::string_view>()(facts.op));
-  seen = c10::hash_combine(seen, static_cast<uint64_t>(facts.bytes));
   return c10::hash_combine(seen, static_cast<uint64_t>(facts.index) << 32U | facts.result);
 }
 
@@ -111,6 +110,7 @@ Guide guide_of(const record::Recording& recording) {
       const policy::Facts facts{tape.node(id).call->op, tape.buffer_bytes(tape.value(value).buffer),
                                 id, result++};
       guide.seen.push_back(seen_after(guide.seen.back(), facts));
+      guide.bytes.push_back(facts.bytes);
     };
     for (const tape::ValueId value : tape.writes(id)) add(value);
     for (const tape::ValueId value : tape.results(id)) add(value);

@@ -10,7 +10,7 @@
 
 namespace remat::budget {
 
-/// Folds what an operator was seen to make into a running hash: its name, which result, its bytes.
+/// Folds what an operator was seen to make into a running hash: its name, and which result.
 uint64_t seen_after(uint64_t seen, const policy::Facts& facts);
 
 /// A step as it was measured, and a plan for it made ready for later steps to follow.
@@ -18,6 +18,7 @@ struct Guide {
   StepTrace step;
   std::shared_ptr<const plan::Trace> trace;  ///< the same as the planner sees it
   std::vector<uint64_t> seen;       ///< hash of what was made before each value, and after the last
+  std::vector<int64_t> bytes;       ///< of the values, in the order of making
   std::vector<tape::ValueId> made;  ///< what the tape calls the values, in the order of making
   uint32_t packs = 0;               ///< values that autograd saves
   std::vector<double> node_us;      ///< by operator, summed over the steps whose times were taken

@@ -126,11 +126,25 @@ TEST_F(SessionTest, HasAPlanForEachKindOfStep) {
   const at::Tensor shorter = constant({128, 256}, 98);
   Session session({.activation_bytes = plain_peak(net, x_) * 6 / 10});
   for (uint64_t step = 0; step < 6; ++step) {
-    const at::Tensor& x = step % 2 == 0 ? x_ : shorter;
+    const at::Tensor& x = step % 2 == 1 ? x_ : shorter;
     expect_same(train(net, x, step, &session), train(net, x, step));
   }
   EXPECT_EQ(session.report().plans, 2);
   EXPECT_EQ(session.report().followed, 4);
+}
+
+TEST_F(SessionTest, ASmallerBatchFollowsThePlanOfALargerOneFirst) {
+  const Net net(8);
+  const at::Tensor shorter = constant({128, 256}, 98);
+  Session session({.activation_bytes = plain_peak(net, x_) * 6 / 10});
+  train(net, x_, 0, &session);
+  for (uint64_t step = 1; step < 4; ++step) {
+    EXPECT_EQ(session.report().plans, 1) << step;
+    expect_same(train(net, shorter, step, &session), train(net, shorter, step));
+    EXPECT_LE(session.report().measured_peak, session.report().budget_bytes);
+  }
+  EXPECT_EQ(session.report().plans, 2);
+  EXPECT_EQ(session.report().followed, 2);
 }
 
 TEST_F(SessionTest, AStepThatLeavesItsPlanIsRight) {

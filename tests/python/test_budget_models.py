@@ -59,3 +59,20 @@ def test_a_step_takes_the_bytes_that_were_planned(name, share):
     assert report.followed >= 2
     assert report.measured_peak <= budget
     assert report.measured_peak == pytest.approx(report.planned_peak, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["resnet", "lstm", "gpt2"])
+def test_batches_of_changing_size_stay_in_the_budget(name):
+    kind = KINDS[name]
+    torch.manual_seed(0)
+    plain = kind.make()
+    planned = copy.deepcopy(plain)
+    least, most = least_budget(kind, plain), plain_peak(kind, plain, kind.size)
+    fit = remat.budget((least + most) // 2)
+    for seed, share in enumerate([1, 0.5, 0.75, 0.5, 0.5, 1, 0.5, 0.75, 0.25, 0.5]):
+        size = int(share * kind.size)
+        expected = step(kind, plain, seed, size)
+        assert_same(step(kind, planned, seed, size, fit), expected)
+        assert fit.report().measured_peak <= (least + most) // 2
+    assert fit.report().plans == 2  # of the largest, and of the one that came often
+    assert fit.report().followed == 8
