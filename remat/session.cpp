@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "remat/budget/follower.h"
+#include "remat/budget/sizes.h"
 #include "remat/memory/ledger.h"
 #include "remat/memory/memory.h"
 #include "remat/recorder_of_thread.h"
@@ -26,9 +27,6 @@ constexpr double kMiB = 1 << 20;
 /// The first step pays for cold caches and fresh pages, and one sample is noise: a plan is made
 /// again when so many steps were timed.
 constexpr int kTimedSteps = 4;
-
-/// Steps of one size that the plan of a larger one leads before the size gets a plan of its own.
-constexpr int kSmallerBatches = 2;
 
 /// Bytes left free of a budget: a few small tensors come and go differently from step to step.
 int64_t slack(int64_t bytes) { return std::min<int64_t>(64 << 10, bytes / 100); }
@@ -77,7 +75,6 @@ struct Session::State {
   void end();
   void learn(const record::Recording& recorded);
   void judge_plan();
-  void note_smaller_batch();
   void insert(std::shared_ptr<const budget::Guide> made);
   void time_again(const record::Recording& recorded);
   void add_plan(const record::Recording& recorded);
@@ -98,10 +95,7 @@ struct Session::State {
   std::shared_ptr<const plan::Trace> trace;  ///< of the step that was measured last
   /// By how much measured peaks exceeded planned ones: what the user holds, which no plan knows of.
   int64_t margin = 0;
-  bool measure = false;  ///< the next step follows no plan
-  std::vector<int64_t>
-      to_measure;  ///< nor does one whose first value has one of these sizes, bytes
-  std::map<int64_t, int> smaller_batches;  ///< by that size: steps that a larger one's plan led
+  budget::Sizes sizes;
 
   // Of the step that is under way.
   std::shared_ptr<record::Recording> recording;
@@ -128,8 +122,7 @@ void Session::State::begin() {
   if (!record::can_record()) return;
   plan_again_what_no_longer_fits();
   const bool profiled = wants_profile();
-  follower = std::make_shared<budget::Follower>(
-      std::exchange(measure, false) ? budget::Guides() : guides, to_measure);
+  follower = std::make_shared<budget::Follower>(guides, sizes.to_measure());
   recorder = recorder_of_thread();
   recording = recorder->recording();
   recording->whole = true;
@@ -143,7 +136,7 @@ void Session::State::begin() {
 /// Taking times is not free: it ends when all kinds of steps that are known were timed enough.
 bool Session::State::wants_profile() const {
   const auto unsettled = [](const auto& known) { return known->timed_steps < kTimedSteps; };
-  return measure || guides.empty() || !to_measure.empty() ||
+  return guides.empty() || !sizes.to_measure().empty() ||
          std::any_of(guides.begin(), guides.end(), unsettled);
 }
 
@@ -187,16 +180,18 @@ void Session::State::learn(const record::Recording& recorded) {
   auto peak = backward->peak;
   if (peak == 0 || again) peak = std::max(peak, take_peak(&recorded));
   report.measured_peak = peak - live_before;
+  report.planned_peak = 0;
+  report.recompute_percent = 0;
   if (guide && replayer.follows()) {
     judge_plan();
     if (!follower->is_of(*guide)) {
-      note_smaller_batch();
+      sizes.led_by_larger(follower->first_bytes());
     } else if (recorded.profile && guide->timed_steps < kTimedSteps) {
       time_again(recorded);
     }
   } else if (follower->has_kept() || !recorded.profile) {
     std::erase(guides, guide);  // null, or one that backward left
-    measure = true;
+    sizes.measure_next(follower->first_bytes());
   } else if (!recorded.profile->steps.empty()) {
     add_plan(recorded);
   }
@@ -226,17 +221,11 @@ void Session::State::time_again(const record::Recording& recorded) {
   *place = budget::with_plan(std::move(timed), std::move(plan));
 }
 
-/// The plan of a larger batch recomputes more than it has to: worth a step that is measured where
-/// the size comes again and again.
-void Session::State::note_smaller_batch() {
-  const int64_t size = follower->first_bytes();
-  if (++smaller_batches[size] == kSmallerBatches) to_measure.push_back(size);
-}
-
 void Session::State::add_plan(const record::Recording& recorded) {
-  std::erase(to_measure, follower->first_bytes());
-  const auto is_known = [&](const auto& known_one) { return follower->is_of(*known_one); };
-  if (std::any_of(guides.begin(), guides.end(), is_known)) return;
+  const auto is_known = [&](const auto& other) { return follower->is_of(*other); };
+  if (std::any_of(guides.begin(), guides.end(), is_known))
+    return sizes.measure_next(follower->first_bytes());  // it was meant for another kind
+  sizes.planned(follower->first_bytes());
   auto measured = budget::guide_of(recorded);
   trace = measured.trace;
   auto found = known_plan_for(measured);
