@@ -4,7 +4,8 @@ import json
 
 import pytest
 import torch
-from train_runs import padded, (
+from train_runs import (
+    padded,
     rows,
     run,
 )
