@@ -1,7 +1,6 @@
 #include "remat/tape/tape.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace remat::tape {
 
@@ -38,43 +37,6 @@ NodeId Tape::add_node(std::shared_ptr<const Call> call, RegionId region, DrawId 
 SavedId Tape::add_saved(ValueId value, RegionId region, int64_t bytes) {
   saved_.push_back({value, region, bytes, static_cast<NodeId>(nodes_.size())});
   return static_cast<SavedId>(saved_.size() - 1);
-}
-
-void Tape::cut(RegionId region, size_t segments) {
-  if (nodes_.empty()) return;
-  const auto made_by = [&](NodeId id) {
-    const auto& allocated = nodes_[id].call->allocated;
-    return nodes_[id].region == region
-               ? std::accumulate(allocated.begin(), allocated.end(), int64_t{0})
-               : 0;
-  };
-  const auto count = static_cast<int64_t>(segments);
-  int64_t total = 0;
-  for (NodeId id = 0; id < nodes_.size(); ++id) total += made_by(id);
-
-  std::vector<RegionId> segment_of(nodes_.size(), region);
-  RegionId segment = open_region(region);
-  int64_t made = 0;
-  int64_t cuts = 0;
-  bool empty = true;
-  for (NodeId id = 0; id < nodes_.size(); ++id) {
-    if (nodes_[id].region == region) {
-      // Before the node or behind it, whichever is nearer to where the segment should end.
-      const bool full = (2 * made + made_by(id)) * count >= 2 * total * (cuts + 1);
-      if (full && !empty && cuts + 1 < count) {
-        segment = open_region(region);
-        cuts = std::max(cuts + 1, made * count / std::max<int64_t>(total, 1));
-      }
-      made += made_by(id);
-      nodes_[id].region = segment;
-      empty = false;
-    }
-    segment_of[id] = segment;
-  }
-  for (Saved& saved : saved_) {
-    // It lies with the node that saved it, the last before.
-    if (saved.region == region) saved.region = segment_of[saved.after == 0 ? 0 : saved.after - 1];
-  }
 }
 
 size_t Tape::operands_of(const Node& node) const {

@@ -66,7 +66,7 @@ class Tape {
                   std::span<const ValueId> reads, std::span<const BufferId> buffers);
   SavedId add_saved(ValueId value, RegionId region, int64_t bytes);
   /// Cuts what lies directly in `region` into at most `segments` regions inside it, of about equal
-  /// bytes made.
+  /// bytes made: each cut where the fewest bytes cross it, within half a segment.
   void cut(RegionId region, size_t segments);
   /// From here on the value comes from outside: no node makes it.
   void make_source(ValueId value) { values_[value].producer = kNone; }

@@ -182,9 +182,15 @@ TEST(TapeCutTest, EqualNodesMakeEqualSegments) {
 }
 
 TEST(TapeCutTest, SegmentsAreEvenInBytesNotInNodes) {
-  TapeLiteral literal("b[64] = f(a); c[8] = g(b); d[24] = h(c); e[32] = k(d); z[1] = l(e)");
+  TapeLiteral literal("b[64] = f(a); c[64] = g(a); d[8] = h(c); e[8] = k(d); z[8] = l(e)");
   literal.tape.cut(kOutermost, 2);
   EXPECT_EQ(by_region(literal), "|f|g h k l");
+}
+
+TEST(TapeCutTest, LittleCrossesACut) {
+  TapeLiteral literal("b[9] = f(a); c[9] = g(b); d[1] = h(c); e[9] = k(d); z[9] = l(e)");
+  literal.tape.cut(kOutermost, 2);
+  EXPECT_EQ(by_region(literal), "|f g h|k l");
 }
 
 TEST(TapeCutTest, MakesNoMoreSegmentsThanAskedFor) {
