@@ -6,10 +6,11 @@
 
 /// Bytes of CPU tensors, which PyTorch itself does not count.
 ///
-/// install() wraps c10's CPU allocator; from then on every storage it hands out is counted, by the
-/// bytes that were asked for, from its allocation to its release. Not counted: storages older than
-/// install(), and memory that others own (from_blob, NumPy, mapped files, shared memory).
-/// All functions may be called from any thread.
+/// install() takes the place of c10's CPU allocator, or wraps another that was set; from then on
+/// every storage that is handed out is counted, by the bytes that were asked for, from its
+/// allocation to its release, and the memory of a freed one serves the next. Not counted: storages
+/// older than install(), and memory that others own (from_blob, NumPy, mapped files, shared
+/// memory). All functions may be called from any thread.
 namespace remat::memory {
 
 /// Starts counting; a second call does nothing. Counting cannot be stopped: storages carry its

@@ -107,6 +107,21 @@ TEST_F(MemoryTest, AFailedAllocationIsNotCounted) {
   EXPECT_EQ(live(), 0);
 }
 
+TEST_F(MemoryTest, AFreedBlockServesTheNextTensorOfItsSize) {
+  auto tensor = at::empty({20'000});
+  const auto wall = at::empty({20'000});  // else the block would join the free memory behind it
+  const void* block = tensor.data_ptr();
+  tensor.reset();
+  EXPECT_EQ(at::empty({20'000}).data_ptr(), block);
+}
+
+TEST_F(MemoryTest, TensorsAreAlignedAsThoseOfTorch) {
+  for (int64_t bytes = 1; bytes < 300; ++bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(at::empty({bytes}, at::kByte).data_ptr());
+    ASSERT_EQ(address % 64, 0) << bytes;
+  }
+}
+
 TEST_F(MemoryTest, InstallTwiceCountsOnce) {
   auto* first = c10::GetCPUAllocator();
   install();
