@@ -1,7 +1,6 @@
 #include "app/process.h"
 
 #include <csignal>
-#include <malloc.h>
 
 #include "remat/memory/memory.h"
 
@@ -12,14 +11,6 @@ void set_up_process() {
   std::signal(SIGPIPE, SIG_IGN);  // a pipe that nobody reads
   std::signal(SIGXFSZ, SIG_IGN);  // ulimit -f
   memory::install();
-}
-
-void return_memory_at_once() {
-  // glibc raises its threshold to the size of freed blocks, and keeps smaller ones in the heap: on
-  // SmolLM2 a fifth more memory was resident, and a step took a fifth less time.
-  constexpr int kReturned = 64 << 10;
-  mallopt(M_MMAP_THRESHOLD, kReturned);
-  mallopt(M_TRIM_THRESHOLD, kReturned);
 }
 
 }  // namespace remat::app

@@ -6,8 +6,4 @@ namespace remat::app {
 /// write is an error rather than death.
 void set_up_process();
 
-/// From here on malloc returns memory to the system as soon as it is freed: the process then holds
-/// little more than its live tensors, for the price of faulting every page in again.
-void return_memory_at_once();
-
 }  // namespace remat::app

@@ -10,7 +10,6 @@
 #include "app/config_file.h"
 #include "app/interrupt.h"
 #include "app/listeners.h"
-#include "app/process.h"
 #include "app/progress.h"
 #include "app/run.h"
 #include "app/train_options.h"
@@ -56,7 +55,6 @@ int train(Trainer& trainer, const Settings& settings) {
 }
 
 void run_train(const CLI::App& command, const Settings& settings) {
-  if (settings.tight_heap) return_memory_at_once();
   if (settings.threads > 0) at::set_num_threads(static_cast<int>(settings.threads));
   Progress progress(progress_style());
   finetune::Metrics metrics(settings.output, {{"torch", TORCH_VERSION},

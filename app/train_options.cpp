@@ -54,8 +54,6 @@ void add_memory(CLI::App& command, Settings& s) {
       "File of a plan (plan.json of a training, or of `remat plan --output`): followed where it is "
       "for the step and fits the budget");
   add_arithmetic_options(command, s);
-  add(command, "tight-heap", s.tight_heap,
-      "Return freed memory to the system at once: fewer resident bytes, slower steps");
   add(command, "threads", s.threads, "Threads of one operator; 0: as many as cores")
       ->check(CLI::NonNegativeNumber);
 }

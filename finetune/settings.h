@@ -29,7 +29,6 @@ struct Settings {
   std::string activation_budget;  ///< bytes or a size; empty: none
   std::string memory_budget;      ///< likewise, of all tensors
   std::string plan;               ///< file of a plan to follow where it is for a step and fits
-  bool tight_heap = false;        ///< return freed memory to the system at once
   int64_t threads = 0;            ///< 0: libtorch's choice
 
   // Optimisation.
