@@ -284,7 +284,8 @@ void Session::State::report_misfit(int64_t least_bytes, const plan::Trace& step)
   const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMiB; };
   const int64_t fixed = budget.memory_bytes > 0 ? live_before : 0;
   const int64_t of_step = least_bytes + margin;
-  const int64_t least = of_step + slack(of_step + of_step / 50) + fixed;
+  // Once for the plan, and once for how the next measurement differs.
+  const int64_t least = of_step + 2 * slack(of_step + of_step / 25) + fixed;
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << "remat: the step does not fit its budget of "
        << mib(report.budget_bytes + fixed) << " MiB. The least that fits is " << mib(least)
