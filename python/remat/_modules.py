@@ -1,4 +1,4 @@
-"""Which module runs, for policies that ask."""
+"""Which module runs, for policies and errors that name it."""
 
 import functools
 import threading
@@ -36,20 +36,19 @@ def module_of(function: Callable[..., Any]) -> nn.Module | None:
 
 
 class ModuleWatch:
-    """Tells an open region which module runs, until it is closed.
+    """Tells which modules run, the outermost first, whenever that changes, until it is closed.
 
     The hooks are those that torch calls for every module, and are there only meanwhile: the model
-    keeps none, and a region whose policy does not ask pays nothing.
+    keeps none, and what does not ask pays nothing.
     """
 
     def __init__(
-        self, region: _C.Region, paths: dict[int, str], running: nn.Module | None = None
+        self, tell: Callable[[list[nn.Module]], None], running: nn.Module | None = None
     ) -> None:
-        self._region = region
-        self._paths = paths
+        self._tell = tell
         self._thread = threading.get_ident()
-        self._running = [] if running is None else [id(running)]
-        self._tell()
+        self._running = [] if running is None else [running]
+        tell(self._running)
         self._handles = [
             torch_module.register_module_forward_pre_hook(self._enter),
             torch_module.register_module_forward_hook(self._leave, always_call=True),
@@ -60,16 +59,27 @@ class ModuleWatch:
             handle.remove()
 
     def _enter(self, module: nn.Module, _args: Any) -> None:
-        if id(module) in self._paths and threading.get_ident() == self._thread:
-            self._running.append(id(module))
-            self._tell()
+        if threading.get_ident() == self._thread:
+            self._running.append(module)
+            self._tell(self._running)
 
     def _leave(self, module: nn.Module, _args: Any, _result: Any) -> None:
-        if threading.get_ident() != self._thread or id(module) not in self._running:
+        # A module that was called before the watch began also leaves.
+        is_known = any(module is running for running in self._running)
+        if threading.get_ident() != self._thread or not is_known:
             return
-        while self._running.pop() != id(module):  # modules inside that failed
+        while self._running.pop() is not module:  # modules inside that failed
             pass
-        self._tell()
+        self._tell(self._running)
 
-    def _tell(self) -> None:
-        self._region.set_module(self._paths[self._running[-1]] if self._running else "")
+
+def watch_for(
+    region: _C.Region, paths: dict[int, str], running: nn.Module | None = None
+) -> ModuleWatch:
+    """Tells an open region the path of the module that runs, of those that have one."""
+
+    def tell(modules: list[nn.Module]) -> None:
+        known = (paths[id(module)] for module in reversed(modules) if id(module) in paths)
+        region.set_module(next(known, ""))
+
+    return ModuleWatch(tell, running)

@@ -3,7 +3,7 @@
 from types import TracebackType
 
 from remat import _C
-from remat._modules import Modules, ModuleWatch, paths_of
+from remat._modules import Modules, ModuleWatch, paths_of, watch_for
 from remat.policies import PolicyLike, as_policy
 
 
@@ -64,7 +64,7 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
             )
         self._region = _C.Region(self._policy, self._segments, self._verifies)
         if self._module is not None and self._policy is not None and self._policy.wants_module:
-            self._watch = ModuleWatch(self._region, paths_of(self._module))
+            self._watch = watch_for(self._region, paths_of(self._module))
         return self
 
     def __exit__(

@@ -8,7 +8,7 @@ import torch
 
 from remat import _C
 from remat._checkpoint import even_parts
-from remat._modules import ModuleWatch, paths_of
+from remat._modules import ModuleWatch, paths_of, watch_for
 from remat.policies import PolicyLike, as_policy
 
 
@@ -31,7 +31,7 @@ class Segments:
             end()  # a part that failed half way
             region = _C.Region(self._policy, 1)
             # The hooks of a module that is being called are not those of the watch yet.
-            watch = ModuleWatch(region, self._paths, running=first) if self._paths else None
+            watch = watch_for(region, self._paths, running=first) if self._paths else None
             open_regions.append((region, watch))
 
         def end(*_: Any) -> None:

@@ -1,13 +1,12 @@
 """Verify mode: every recomputed value is compared with what forward made."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from torch import nn
 
 from remat import _C
+from remat._modules import ModuleWatch, paths_of
 
 
 @contextmanager
@@ -24,49 +23,29 @@ def verify() -> Iterator[None]:
     percent of the bytes that forward makes, or less, and the time to read them: a mode to find out
     whether a model can be trained with remat, not to train it in.
     """
-    scope, names = _C.VerifyScope(), _ModuleNames()
+    scope, watch = _C.VerifyScope(), ModuleWatch(_Names().tell)
     scope.enter()
     try:
         yield
     finally:
         scope.exit()
-        names.remove()
+        watch.close()
+        _C.set_module_name("")
 
 
-class _ModuleNames:
-    """Tells the library which module runs."""
+class _Names:
+    """Tells the library how an error is to name the module that runs."""
 
     def __init__(self) -> None:
-        self._thread = threading.get_ident()
-        self._running: list[nn.Module] = []
-        self._names: dict[int, str] = {}
-        self._handles = (
-            nn.modules.module.register_module_forward_pre_hook(self._enter),
-            nn.modules.module.register_module_forward_hook(self._leave, always_call=True),
-        )
+        self._root: nn.Module | None = None
+        self._paths: dict[int, str] = {}
 
-    def _enter(self, module: nn.Module, _args: Any) -> None:
-        if threading.get_ident() != self._thread:
-            return
-        if not self._running:
-            self._names = {id(inner): name for name, inner in module.named_modules()}
-        self._running.append(module)
-        self._tell()
-
-    def _leave(self, _module: nn.Module, _args: Any, _result: Any) -> None:
-        if self._running and threading.get_ident() == self._thread:
-            self._running.pop()
-            self._tell()
-
-    def _tell(self) -> None:
-        if not self._running:
+    def tell(self, running: list[nn.Module]) -> None:
+        if not running:
             _C.set_module_name("")
             return
-        module = self._running[-1]
-        names = (self._names.get(id(module)), type(module).__name__)
+        if running[0] is not self._root:
+            self._root = running[0]
+            self._paths = paths_of(self._root)
+        names = (self._paths.get(id(running[-1])), type(running[-1]).__name__)
         _C.set_module_name(" ".join(filter(None, names)))
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        _C.set_module_name("")
