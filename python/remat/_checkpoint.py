@@ -12,8 +12,9 @@ from torch.utils import checkpoint as torch_checkpoint
 from remat import _C
 from remat._modules import Modules, module_of
 from remat._region import as_segments, region
+from remat._selective import selective
 from remat._verify import verify
-from remat.policies import PolicyLike, as_policy, operator_name
+from remat.policies import PolicyLike, as_policy
 
 T = TypeVar("T")
 
@@ -57,30 +58,53 @@ def checkpoint(
             compared; "none": the same, since it costs next to nothing; "verify": every element of
             everything that is recomputed is, see :func:`remat.verify`.
         debug: True is "verify", whose errors say what differs, where and why.
-        context_fn: not supported; ValueError unless left at its default.
+        context_fn: torch's selective checkpointing: what ``create_selective_checkpoint_contexts``
+            was given, a list of operators or a function, becomes the policy. A function is called
+            once an operator, with ``is_recompute`` False. Other contexts are a ValueError: there is
+            no second call for the second one to be around.
 
     Raises:
-        ValueError: for context_fn, an unknown determinism_check and unknown policy names.
+        ValueError: for another context_fn, an unknown determinism_check and unknown policy names.
         RuntimeError: in backward, if something that must be read again was changed in between.
     """
     if context_fn is not _no_context or determinism_check != "default" or debug:
+        options = {
+            "context_fn": context_fn,
+            "determinism_check": determinism_check,
+            "debug": debug,
+        }
         if TracingContext.try_get() is not None:
             # The compiler itself calls what install() replaced, with options of its own.
-            options = {
-                "context_fn": context_fn,
-                "determinism_check": determinism_check,
-                "debug": debug,
-            }
             return _torchs_checkpoint(function, *args, use_reentrant=False, **options, **kwargs)
-        _check_options(context_fn, determinism_check)
-        if debug or determinism_check == "verify":
-            with verify():
-                return checkpoint(function, *args, policy=policy, **kwargs)
+        return _with_options(function, args, kwargs, policy, **options)
     if _is_compiling():
         return _torchs_checkpoint(function, *args, use_reentrant=False, **kwargs)
     if policy is None:
         return _C.call_in_region(function, args, kwargs, None, 1)
     return _call(function, args, kwargs, as_policy(policy), module_of(function))
+
+
+def _with_options(
+    function: Callable[..., T],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    policy: PolicyLike,
+    context_fn: Any,
+    determinism_check: str,
+    debug: bool,
+) -> T:
+    if determinism_check not in _DETERMINISM_CHECKS:
+        raise ValueError(
+            f"remat: determinism_check is one of {_DETERMINISM_CHECKS}, not {determinism_check!r}"
+        )
+    if context_fn is not _no_context:
+        if policy is not None:
+            raise ValueError("remat: give a policy or a context_fn, which is one, not both")
+        function, policy = selective(context_fn, function)
+    if not debug and determinism_check != "verify":
+        return checkpoint(function, *args, policy=policy, **kwargs)
+    with verify():
+        return checkpoint(function, *args, policy=policy, **kwargs)
 
 
 def _call(
@@ -135,26 +159,3 @@ def _run(layers: list[Callable[..., Any]], value: Any) -> Any:
     for layer in layers:
         value = layer(value)
     return value
-
-
-def _check_options(context_fn: Any, determinism_check: str) -> None:
-    if context_fn is not _no_context:
-        raise ValueError(f"remat.checkpoint does not support context_fn: {_policy_for(context_fn)}")
-    if determinism_check not in _DETERMINISM_CHECKS:
-        raise ValueError(
-            f"remat: determinism_check is one of {_DETERMINISM_CHECKS}, not {determinism_check!r}"
-        )
-
-
-def _policy_for(context_fn: Any) -> str:
-    """The policy that does what a context_fn of selective checkpointing is there for."""
-    given = getattr(context_fn, "args", ())
-    selective = getattr(context_fn, "func", None)
-    is_selective = selective is torch_checkpoint.create_selective_checkpoint_contexts
-    if not is_selective or not given or not isinstance(given[0], list):
-        return (
-            "give a policy instead: policy=remat.keep_ops('mm', ...) keeps what operators return, "
-            "policy=lambda facts: facts.op == 'aten::mm' asks a function; see remat.policies"
-        )
-    operators = ", ".join(f'"{operator_name(op)}"' for op in given[0])
-    return f"give the same as a policy: policy=remat.keep_ops({operators})"

@@ -136,14 +136,8 @@ def _flat(patterns: Iterable[Any]) -> list[Any]:
     return flat
 
 
-def _operator_name(operator: Any) -> str:
-    if isinstance(operator, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return operator_name(operator)
-    return operator
-
-
-def operator_name(operator: Any) -> str:
+def _operator_name(operator: Any) -> Any:
     """ "aten::add.Tensor" of torch.ops.aten.add.Tensor, "aten::add" of torch.ops.aten.add."""
     if isinstance(operator, torch._ops.OpOverloadPacket):
         return operator._qualified_op_name
-    return operator.name()
+    return operator.name() if isinstance(operator, torch._ops.OperatorBase) else operator

@@ -14,29 +14,18 @@ import torch.utils.checkpoint as torch_checkpoint
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
-# What torch's own checkpoint takes and others need not.
-OPTIONS = (
-    "use_reentrant",
-    "preserve_rng_state",
-    "context_fn",
-    "determinism_check",
-    "debug",
-    "early_stop",
-)
 calls = 0
 mutex = threading.Lock()
 
 
-def counted(target, options=()):
-    """The target, without some of the options, counting its calls: a test that never reaches the
-    checkpoint shows nothing."""
+def counted(target):
+    """The target, counting its calls: a test that never reaches the checkpoint shows nothing."""
 
     @functools.wraps(torch_checkpoint.checkpoint)
     def checkpoint(function, *args, **kwargs):
         global calls
         with mutex:
             calls += 1
-        kwargs = {name: value for name, value in kwargs.items() if name not in options}
         return target(function, *args, **kwargs)
 
     return checkpoint
@@ -44,10 +33,8 @@ def counted(target, options=()):
 
 def install():
     name = os.environ.get("PEER_CHECKPOINT", "torch")
-    if name == "torch":
-        new = counted(torch_checkpoint.checkpoint)
-    else:
-        new = counted(importlib.import_module(name).checkpoint, OPTIONS)
+    ours = torch_checkpoint if name == "torch" else importlib.import_module(name)
+    new = counted(ours.checkpoint)
     old = torch_checkpoint.checkpoint
     for module in list(sys.modules.values()):
         names = vars(module) if hasattr(module, "__dict__") else {}

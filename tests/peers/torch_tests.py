@@ -51,9 +51,8 @@ ONCE = "wants a recomputation to fail that has nothing to fail at: no function i
 TWICE = "wants an error when ctx.saved_tensors is read twice; plain training allows it"
 REENTRANT = "wants an error of use_reentrant=True, which has no effect here"
 CHANGED = "wants an error where a value that context_fn keeps is changed; it is recomputed"
-SELECTIVE = (
-    "counts how often context_fn's policy or its modes are used; a policy of remat does that"
-)
+CONTEXTS = "wants context_fn's second context around a second call of the function"
+MODES = "looks into the dispatch modes that torch keeps values in"
 NOT_OURS = {
     "TestAutograd::test_access_saved_tensor_twice_without_recomputation_works": CALLS,
     "TestNestedCheckpoint::test_nested_checkpoint_set_early_stop": CALLS,
@@ -63,12 +62,10 @@ NOT_OURS = {
     "TestAutograd::test_checkpoint_detects_non_determinism": ONCE,
     "TestAutograd::test_checkpointing_without_reentrant_custom_function_works": TWICE,
     "TestSelectiveActivationCheckpoint::test_can_only_trigger_recompute_once": ONCE,
-    "TestSelectiveActivationCheckpoint::test_function_with_more_than_one_output": SELECTIVE,
-    "TestSelectiveActivationCheckpoint::test_policy_with_state": SELECTIVE,
-    "TestSelectiveActivationCheckpoint::test_storage_lifetime": SELECTIVE,
+    "TestSelectiveActivationCheckpoint::test_storage_lifetime": MODES,
     "TestSelectiveActivationCheckpoint::test_version_counter": CHANGED,
-    "TestAutograd::test_checkpointing_without_reentrant_with_context_fn": SELECTIVE,
-    "CheckpointWrapperTest::test_checkpoint_wrapper_args_kwargs": SELECTIVE,
+    "TestAutograd::test_checkpointing_without_reentrant_with_context_fn": CONTEXTS,
+    "CheckpointWrapperTest::test_checkpoint_wrapper_args_kwargs": CONTEXTS,
     "TestAutograd::test_checkpoint_warns_if_use_reentrant_not_passed_explcitly": REENTRANT,
     "TestAutograd::test_checkpoint_valid_reset_on_error": REENTRANT,
     "TestAutograd::test_checkpointing_without_reentrant_detached_tensor_use_reentrant_True": (

@@ -7,7 +7,7 @@ import torch
 from bitwise import assert_same, leaf, plain, run
 from live import live_bytes
 from torch import nn
-from torch.utils.checkpoint import create_selective_checkpoint_contexts
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 import remat
 from remat import policies
@@ -382,23 +382,48 @@ def test_keep_ops_refuses_no_name(names):
         remat.keep_ops(names)
 
 
+# ---- Selective checkpointing of torch -----------------------------------------------------------
+
+
+def saves_mm(context, operator, *_args, **_kwargs):
+    return CheckpointPolicy.MUST_SAVE if operator is torch.ops.aten.mm.default else False
+
+
 @pytest.mark.parametrize(
-    ("given", "advice"),
+    "context_fn",
     [
-        ([torch.ops.aten.mm.default], r'policy=remat.keep_ops\("aten::mm"\)'),
-        ([torch.ops.aten.add.Tensor], r'policy=remat.keep_ops\("aten::add.Tensor"\)'),
-        (lambda ctx, op, *args, **kwargs: None, "policy=lambda facts: facts.op == 'aten::mm'"),
+        functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default]),
+        functools.partial(create_selective_checkpoint_contexts, saves_mm),
+        lambda: create_selective_checkpoint_contexts([torch.ops.aten.mm.default]),
     ],
+    ids=["operators", "function", "lambda"],
 )
-def test_selective_checkpointing_is_told_its_policy(given, advice):
-    contexts = functools.partial(create_selective_checkpoint_contexts, given)
-    with pytest.raises(ValueError, match=advice):
-        remat.checkpoint(block, leaf(), use_reentrant=False, context_fn=contexts)
+def test_selective_checkpointing_keeps_what_it_says(context_fn):
+    remat.reset_stats()
+    x = leaf()
+    y = remat.checkpoint(block, x, use_reentrant=False, context_fn=context_fn)
+    y.sum().backward()
+    assert_same([y.detach(), x.grad], run(step_with(None), plain)[0])
+    assert remat.stats()["kept_by_reason"]["policy"] == x.nbytes  # mm, which sin saves
+    assert remat.stats()["ops_replayed"] == 0
 
 
-def test_another_context_fn_is_told_of_policies():
-    with pytest.raises(ValueError, match=r"policy=remat\.keep_ops"):
-        remat.checkpoint(block, leaf(), context_fn=lambda: None)
+def test_selective_checkpointing_shows_its_function_the_arguments():
+    seen = []
+
+    def policy(context, operator, *args, **_):
+        seen.append((operator.name(), context.is_recompute, len(args)))
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+    remat.checkpoint(block, leaf(), context_fn=contexts).sum().backward()
+    assert seen == [("aten::mm", False, 2), ("aten::sin", False, 1), ("aten::exp", False, 1)]
+
+
+def test_a_policy_and_a_context_fn_are_one_too_many():
+    contexts = functools.partial(create_selective_checkpoint_contexts, [])
+    with pytest.raises(ValueError, match="not both"):
+        remat.checkpoint(block, leaf(), policy="dots_saveable", context_fn=contexts)
 
 
 # ---- Counters ------------------------------------------------------------------------------------
