@@ -11,6 +11,7 @@
 #include "remat/plan/trace_file.h"
 #include "remat/record/gather.h"
 #include "remat/record/recorder.h"
+#include "remat/record/waiting.h"
 #include "remat/remat.h"
 #include "remat/session.h"
 
@@ -249,7 +250,7 @@ void add_counters(py::module_& m) {
 void add_gathering(py::module_& m) {
   m.def("add_gather", &add_gather, py::arg("function"));
   m.def("remove_gather", &remat::record::remove_gather, py::arg("key"));
-  remat::record::Recording::set_wait(&wait_without_interpreter_lock);
+  remat::record::set_wait(&wait_without_interpreter_lock);
   py::object type = py::module_::import("torch").attr("nn").attr("Parameter");
   parameter_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
   remat::record::set_parameter_test(&is_python_parameter);

@@ -2,10 +2,12 @@
 
 #include <cstring>
 #include <mutex>
+#include <new>
+#include <pthread.h>
 
 #include <ATen/core/Tensor.h>
 
-#include "remat/record/fork.h"
+#include "remat/record/waiting.h"
 
 namespace remat::record {
 
@@ -26,9 +28,24 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
-std::mutex& default_generators() {
-  static auto& mutex = immortal_mutex();
+std::recursive_mutex& generators_mutex() {
+  static auto& mutex = *new std::recursive_mutex;  // graphs in statics die after it would
   return mutex;
+}
+
+void before_fork() { lock_patiently(generators_mutex()).release(); }
+void after_fork() { generators_mutex().unlock(); }
+/// A recursive mutex knows its owner by a number that the thread does not have in the child.
+void after_fork_in_child() { new (&generators_mutex()) std::recursive_mutex; }
+
+/// Guards the default generators while an operator draws from them again. It may be written in
+/// Python, and run a backward pass that draws. A fork waits for it, or the child would go on from a
+/// replay's state: before it takes the mutexes of fork.h, which the operator may take. Handlers of
+/// forks are called last first, and those are there since the first recording.
+std::recursive_mutex& default_generators() {
+  static const int registered = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  static_cast<void>(registered);
+  return generators_mutex();
 }
 
 }  // namespace
@@ -51,7 +68,9 @@ at::Generator replica_of(const Draw& draw) {
 }
 
 DrawScope::DrawScope(const Draw& draw)
-    : lock_(default_generators()), generator_(draw.generator), entered_(state_of(generator_)) {
+    : lock_(lock_patiently(default_generators())),
+      generator_(draw.generator),
+      entered_(state_of(generator_)) {
   set_state(generator_, draw.state);
 }
 

@@ -32,7 +32,7 @@ class DrawScope {
   DrawScope& operator=(const DrawScope&) = delete;
 
  private:
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<std::recursive_mutex> lock_;
   at::Generator generator_;
   at::Tensor entered_;
 };

@@ -8,6 +8,7 @@
 #include "remat/record/gather.h"
 #include "remat/record/spot.h"
 #include "remat/record/view.h"
+#include "remat/record/waiting.h"
 #include "remat/tape/slice.h"
 
 namespace remat::record {
@@ -26,8 +27,6 @@ std::mutex& list_mutex() {
 
 Recording* first_recording = nullptr;
 
-void (*wait_for)(std::recursive_mutex& mutex) = nullptr;
-
 }  // namespace
 
 Recording::Recording() {
@@ -43,18 +42,7 @@ Recording::~Recording() {
   (previous_ != nullptr ? previous_->next_ : first_recording) = next_;
 }
 
-std::unique_lock<std::recursive_mutex> Recording::lock() {
-  std::unique_lock lock(mutex, std::try_to_lock);
-  if (lock.owns_lock()) return lock;
-  if (wait_for == nullptr) {
-    lock.lock();
-    return lock;
-  }
-  wait_for(mutex);
-  return {mutex, std::adopt_lock};
-}
-
-void Recording::set_wait(void (*wait)(std::recursive_mutex& mutex)) { wait_for = wait; }
+std::unique_lock<std::recursive_mutex> Recording::lock() { return lock_patiently(mutex); }
 
 int64_t Recording::total_held_bytes() {
   std::vector<std::shared_ptr<Recording>> alive;  // asked without the list's mutex: see lock()

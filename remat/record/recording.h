@@ -96,12 +96,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   /// replayed operator may ask for a saved tensor of the same tape.
   std::recursive_mutex mutex;
 
-  /// Locks `mutex`. A thread that has to wait does so without the interpreter's lock, for which the
-  /// thread that has `mutex` may wait in turn, in a gather hook or an operator written in Python.
+  /// Locks `mutex`, see lock_patiently().
   [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
-  /// Says how to wait for a mutex without the interpreter's lock. Set once, before the first
-  /// region.
-  static void set_wait(void (*wait)(std::recursive_mutex& mutex));
 
   /// Calls on_backward where that is still to be done.
   void announce_backward();

@@ -112,6 +112,30 @@ def test_a_gather_in_python_while_another_thread_asks_the_same_tape():
     weight.data = whole
 
 
+def draws_slowly(library):
+    """A region whose backward draws in Python, and lets go of the interpreter meanwhile."""
+
+    @torch.library.custom_op(
+        f"{library}::noise", mutates_args=(), tags=[torch.Tag.nondeterministic_seeded]
+    )
+    def noise(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.3)
+        return torch.rand_like(x)
+
+    remat.replayable(noise)
+    return remat.checkpoint(lambda x: (x * noise(x.detach())).sin().sum(), leaf())
+
+
+@pytest.mark.isolated
+def test_a_draw_in_python_while_another_thread_draws_again():
+    def fn(x):
+        return ReadsInPython.apply((x * torch.rand_like(x)).exp()).sum()
+
+    losses = [draws_slowly("robustness_threads"), remat.checkpoint(fn, leaf())]
+    in_threads(2, lambda index: (time.sleep(0.1 * index), losses[index].backward()))
+    assert remat.stats()["ops_replayed"] > 0
+
+
 def failing(x):
     y = block(x)
     with remat.region():
@@ -240,6 +264,22 @@ def test_fork_while_other_threads_train():
     done.set()
     for thread in threads:
         thread.join()
+
+
+@pytest.mark.isolated
+def test_fork_while_a_replay_draws_in_python():
+    loss = draws_slowly("robustness_fork")
+    state = torch.get_rng_state()
+    thread = threading.Thread(target=loss.backward)
+    thread.start()
+    time.sleep(0.1)
+    child = os.fork()
+    if child == 0:
+        same = torch.equal(torch.get_rng_state(), state)
+        remat.checkpoint(lambda x: (x * torch.rand_like(x)).sin(), leaf()).sum().backward()
+        os._exit(0 if same else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(
