@@ -18,10 +18,6 @@ using tape::ValueId;
 
 namespace {
 
-/// Sources up to this size are copied when first read, so that a staging buffer may be refilled
-/// before backward, as it may in plain training.
-constexpr size_t kSmallSource = 64 * 1024;
-
 Profile::Bytes counted_bytes() {
   const auto window_peak = static_cast<int64_t>(memory::ledger().take_window_peak());
   return {static_cast<int64_t>(memory::live_bytes()), window_peak};
@@ -325,8 +321,7 @@ void Recorder::hold_source(const Read& read) {
   const Memory& memory = recording_->memories[read.buffer];
   const auto& storage = read.source.storage();
   const auto parameter = memory.is_parameter() ? at::Tensor(memory.parameter.lock()) : at::Tensor();
-  const bool small = storage.nbytes() <= kSmallSource && storage.device_type() == c10::kCPU;
-  if (small && !(parameter.defined() && parameter.requires_grad())) {
+  if (is_small(storage) && !(parameter.defined() && parameter.requires_grad())) {
     held.why = Held::Why::copy;
     held.storage = copy_of(storage);
   } else {

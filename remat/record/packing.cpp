@@ -86,6 +86,7 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   const bool kept = is_kept_by_policy(value);
   const Memory& memory = recording_->memories[facts.buffer];
   // A name may still take the decision back: then the recording keeps the value, not the handle.
+  if (kept) recording_->held[value]->saved = true;
   if (kept && !(memory.told && memory.current == value)) return Location::kept(Reason::policy);
   Location location;
   location.reason = kept ? Reason::policy : Reason::recomputed;

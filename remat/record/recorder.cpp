@@ -188,6 +188,7 @@ void Recorder::stop() {
   const auto lock = recording->lock();
   recording->open = false;
   recording->prune({}, freed);
+  recording->copy_shared(freed);
 }
 
 void Recorder::verify() {

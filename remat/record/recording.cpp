@@ -1,6 +1,7 @@
 #include "remat/record/recording.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <c10/util/Exception.h>
 
@@ -27,7 +28,13 @@ std::mutex& list_mutex() {
 
 Recording* first_recording = nullptr;
 
+constexpr size_t kSmall = 64 * 1024;
+
 }  // namespace
+
+bool is_small(const c10::Storage& storage) {
+  return storage.nbytes() <= kSmall && storage.device_type() == c10::kCPU;
+}
 
 Recording::Recording() {
   const std::lock_guard lock(list_mutex());
@@ -231,6 +238,21 @@ void Recording::prune(const std::vector<ValueId>& roots,
     if (source) source->renumber(left.values);
   }
   let_go_of_dead_storages();
+}
+
+void Recording::copy_shared(std::vector<std::unique_ptr<Held>>& freed) {
+  const auto is_shared = [](const Held& entry) {
+    if (entry.why == Held::Why::copy || entry.parameter.defined()) return false;
+    return !entry.saved && is_small(entry.storage) && entry.storage.use_count() > 1;
+  };
+  for (ValueId value = 0; value < held.size(); ++value) {
+    const bool lasts = held[value] && tape.value(value).producer == kNone;
+    if (!lasts || !is_shared(*held[value])) continue;
+    Held copy;
+    copy.why = Held::Why::copy;
+    copy.storage = copy_of(held[value]->storage);
+    freed.push_back(std::exchange(held[value], std::make_unique<Held>(std::move(copy))));
+  }
 }
 
 void Recording::let_go_of_dead_storages() {

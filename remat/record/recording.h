@@ -27,6 +27,7 @@ struct Held {
     policy,  ///< a policy keeps it
   };
   Why why = Why::source;
+  bool saved = false;  ///< by autograd as well: in plain training, too, nobody may change it
   c10::Storage storage;
   at::Tensor parameter;  ///< defined iff the value is a parameter's, whose storage may be swapped
 
@@ -40,6 +41,10 @@ struct Held {
   /// Of parameters and of large sources.
   std::unique_ptr<Seen> seen;
 };
+
+/// What comes from outside in a storage of that size is copied when it is first read, so that a
+/// staging buffer may be refilled before backward, as it may in plain training.
+bool is_small(const c10::Storage& storage);
 
 /// What autograd did with a saved tensor's handle since.
 struct SavedState {
@@ -128,6 +133,11 @@ class Recording : public std::enable_shared_from_this<Recording> {
   /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What
   /// is to be freed is moved to `freed`, for the caller to destroy without the lock.
   void prune(const std::vector<tape::ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed);
+
+  /// Copies the small values that are held, cannot be made again, and that the program has as well:
+  /// unless autograd saved them, plain training lets it change them after the region. The originals
+  /// are moved to `freed`.
+  void copy_shared(std::vector<std::unique_ptr<Held>>& freed);
 
   /// Drops the held values that `wanted` does not depend on, where `at_hand` need not be made
   /// again.

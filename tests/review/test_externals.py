@@ -1,5 +1,7 @@
 """What a region reads but did not make, and what of it is still there when backward replays."""
 
+import functools
+
 import numpy
 import pytest
 import torch
@@ -34,6 +36,19 @@ def test_live_value_that_plain_did_not_save_is_overwritten():
         outputs[1].detach().zero_()  # a replay that reads the live h would start from zeros
 
     assert_same_as_plain(step_of(fn, after=overwrite))
+
+
+def test_kept_value_that_plain_did_not_save_is_overwritten():
+    def fn(x):
+        h = x.sin()
+        return (h.tanh().sigmoid() * 0.5).exp(), h
+
+    def overwrite(outputs):
+        outputs[1].detach().zero_()  # the policy keeps it, and dropped what it was made of
+
+    step = step_of(fn, after=overwrite)
+    keeping = functools.partial(remat.checkpoint, policy="keep_ops(sin)")
+    assert_same(run(step, keeping), run(step, plain))
 
 
 def refilled_buffer(size, refill):
