@@ -36,6 +36,7 @@ class Draft:
         self.catching = 0
         self.open_regions = 0
         self.closed_regions = 0
+        self.held_writes = 0
         self.born = set()  # addresses of what the open outermost region made
         self.shared = set()  # addresses of memory that others than torch know
         self.saved = {}  # what autograd saved, by address; alive, so that no address is met again
@@ -169,12 +170,17 @@ class Draft:
         address = self.address(self.tensor(name))
         if address in self.shared:
             return False  # plain's gradient would be of other values than its forward pass
-        is_held = self.size > COPIED or address in map(self.address, self.parameters())
+        is_held = self.is_held(name)
         if is_held and self.closed_regions and address not in self.born:
             return False
         if is_held and not self.open_regions:
             return False
         return self.reckless or address not in self.saved
+
+    def is_held(self, name):
+        """True for what a region holds without a copy."""
+        address = self.address(self.tensor(name))
+        return self.size > COPIED or address in map(self.address, self.parameters())
 
     def parameters(self):
         yield from (self.tensor(name) for name in LEAVES)

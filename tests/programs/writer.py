@@ -48,6 +48,7 @@ class Writer(Draft):
         writes = kind in ("in place", "out") or "_(" in text or "inplace" in text or "Halve" in text
         if writes and not self.may_write(a):
             raise RefusedError(text)
+        self.held_writes += writes and self.is_held(a)
         if kind in ("out", "in place", "random state", "effect"):
             self.line(text)
         else:
@@ -128,7 +129,7 @@ class Writer(Draft):
         arguments = [self.choose(self.in_sight(), picks[1] + n * picks[2]) for n in range(count)]
         name = self.fresh("f")
         parameters = [self.fresh("a") for _ in arguments]
-        begin = len(self.lines)
+        begin, held_writes = len(self.lines), self.held_writes
         stopped = False
         context = contextlib.nullcontext() if picks[0] % 5 == 4 else self.in_region()
         self.names.update((p, self.tensor(a)) for p, a in zip(parameters, arguments, strict=True))
@@ -147,7 +148,8 @@ class Writer(Draft):
             del self.names[own]
         self.functions.pop()
         exec(textwrap.dedent("\n".join(self.lines[begin:])), self.names)
-        self.functions[-1].append((name, count))
+        if self.held_writes == held_writes:  # a second call would change what the first region read
+            self.functions[-1].append((name, count))
         results = self.add_call(name, arguments, parameters, values, picks)
         if stopped:
             raise StopError
