@@ -44,6 +44,8 @@ def pytest_pyfunc_call(pyfuncitem):
         )
     except subprocess.TimeoutExpired:
         pytest.fail(f"still running after {timeout} s", pytrace=False)
+    if " skipped" in child.stdout:
+        pytest.skip(child.stdout)
     if child.returncode != 0:
         pytest.fail(f"exit {child.returncode}\n{child.stdout}\n{child.stderr}", pytrace=False)
     return True

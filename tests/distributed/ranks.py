@@ -1,5 +1,6 @@
 """Two processes that talk by Gloo, started once: a test gives both the same function to run."""
 
+import dataclasses
 import os
 import tempfile
 import traceback
@@ -14,6 +15,11 @@ WORLD = 2
 SECONDS = 60
 
 spawning = multiprocessing.get_context("spawn")
+
+
+@dataclasses.dataclass
+class Skip:
+    why: str
 
 
 class Ranks:
@@ -38,6 +44,8 @@ class Ranks:
         for pipe in self.pipes:
             pipe.send((function, arguments))
         errors = self.answers()
+        if all(isinstance(error, Skip) for error in errors.values()):
+            pytest.skip(errors[0].why)
         if any(errors.values()):
             self.stop()
             pytest.fail("\n".join(f"rank {rank}: {errors[rank]}" for rank in errors), False)
@@ -85,5 +93,7 @@ def serve(rank, folder, pipe):
         try:
             function(*arguments)
             pipe.send(None)
+        except pytest.skip.Exception as skipped:
+            pipe.send(Skip(str(skipped)))
         except BaseException:
             pipe.send(traceback.format_exc())

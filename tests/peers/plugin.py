@@ -1,6 +1,6 @@
-"""A pytest plugin: puts the checkpoint named by PEER_CHECKPOINT in the place of torch's before a
-test module is imported, and writes to PEER_ROWS, a line of JSON each, how every test begins and
-ends."""
+"""A pytest plugin: puts the checkpoint named by PEER_CHECKPOINT, if any, in the place of torch's
+before a test module is imported, and writes to PEER_ROWS, a line of JSON each, how every test
+begins and ends."""
 
 import functools
 import importlib
@@ -32,7 +32,9 @@ def counted(target):
 
 
 def install():
-    name = os.environ.get("PEER_CHECKPOINT", "torch")
+    name = os.environ["PEER_CHECKPOINT"]
+    if not name:
+        return
     ours = torch_checkpoint if name == "torch" else importlib.import_module(name)
     new = counted(ours.checkpoint)
     old = torch_checkpoint.checkpoint

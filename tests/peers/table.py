@@ -1,4 +1,4 @@
-"""Every suite that nobody here wrote, with remat and with torch.utils.checkpoint, as one table.
+"""All suites, with remat and with torch.utils.checkpoint, as one table.
 
     python table.py                         # all of it, about half an hour on two cores
     python table.py --only sweeps reports   # groups of suites
@@ -22,6 +22,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "peers"), str(TESTS / "reports")]
 import hf_strict  # noqa: E402
 import module_sweep  # noqa: E402
 import opinfo_sweep  # noqa: E402
+import own_tests  # noqa: E402
 import run_all  # noqa: E402
 import sweep  # noqa: E402
 import torch_tests  # noqa: E402
@@ -93,6 +94,13 @@ def sweeps(implementation, quick):
     yield of_sweep("PyTorch's modules", module_sweep.sweep(implementation))
 
 
+def tests_of_rules(implementation, _):
+    rows = own_tests.run(implementation)
+    for group, outcomes in own_tests.counts(rows).items():
+        total = outcomes["passed"] + outcomes["failed"]
+        yield Line(group, outcomes["passed"], total, own_tests.failures(rows, group))
+
+
 def programs(implementation, quick):
     """Random programs have no counterpart in torch: half of their regions have no function."""
     if implementation != "remat":
@@ -106,7 +114,7 @@ def programs(implementation, quick):
     yield Line("random programs", 0 if failures else count, count, failures)
 
 
-SUITES = (reports, tests_of_torch, tests_of_transformers, models, sweeps, programs)
+SUITES = (reports, tests_of_torch, tests_of_transformers, models, sweeps, tests_of_rules, programs)
 
 
 def collect(suites, quick):
