@@ -73,7 +73,7 @@ def checkpoint(
             "determinism_check": determinism_check,
             "debug": debug,
         }
-        if TracingContext.try_get() is not None:
+        if _is_compiling() or TracingContext.try_get() is not None:
             # The compiler itself calls what install() replaced, with options of its own.
             return _torchs_checkpoint(function, *args, use_reentrant=False, **options, **kwargs)
         return _with_options(function, args, kwargs, policy, **options)

@@ -9,6 +9,7 @@ of the implementation's name and of whether to be quick that yields lines, in th
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import pathlib
@@ -106,28 +107,43 @@ def programs(implementation, quick):
     if implementation != "remat":
         return
     count = 500 if quick else int(os.environ.get("REMAT_RANDOM_PROGRAMS", 10_000))
+    parts = [count] if quick else [count // 2, count - count // 2]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        found = enumerate(pool.map(run_programs, parts))
+    failures = {f"process {part}": why for part, why in found if why}
+    yield Line("random programs", 0 if failures else count, count, failures)
+
+
+def run_programs(count):
+    """The first of them that fails, made small; empty if none does."""
     test = TESTS / "python" / "test_random_programs.py"
     environment = {**os.environ, "REMAT_RANDOM_PROGRAMS": str(count)}
     command = [sys.executable, "-m", "pytest", "-q", str(test)]
     child = subprocess.run(command, env=environment, capture_output=True, text=True)
-    failures = {} if child.returncode == 0 else {"random program": child.stdout[-4000:]}
-    yield Line("random programs", 0 if failures else count, count, failures)
+    return child.stdout[-4000:] if child.returncode else ""
 
 
 SUITES = (reports, tests_of_torch, tests_of_transformers, models, sweeps, tests_of_rules, programs)
 
 
 def collect(suites, quick):
-    """Lines by title and implementation."""
+    """Lines by title and implementation. Both run at once: most suites are one process."""
     table = {}
-    for suite in suites:
-        for implementation in IMPLEMENTATIONS:
-            start = time.monotonic()
-            for line in suite(implementation, quick):
-                table.setdefault(line.title, {})[implementation] = line
-            seconds = time.monotonic() - start
-            print(f"{suite.__name__}, {implementation}: {seconds:.0f} s", file=sys.stderr)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for suite in suites:
+            runs = [pool.submit(timed, suite, name, quick) for name in IMPLEMENTATIONS]
+            for name, run in zip(IMPLEMENTATIONS, runs, strict=True):
+                for line in run.result():
+                    table.setdefault(line.title, {})[name] = line
     return table
+
+
+def timed(suite, implementation, quick):
+    start = time.monotonic()
+    lines = list(suite(implementation, quick))
+    seconds = time.monotonic() - start
+    print(f"{suite.__name__}, {implementation}: {seconds:.0f} s", file=sys.stderr)
+    return lines
 
 
 def show(table):
@@ -144,6 +160,8 @@ def main():
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    # Before two at once look for what it brings.
+    subprocess.run([TESTS / "peers" / "fetch.sh"], check=True, stdout=subprocess.DEVNULL)
     table = collect([suite for suite in SUITES if suite.__name__ in options.only], options.quick)
     show(table)
     failures = {

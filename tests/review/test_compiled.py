@@ -1,8 +1,11 @@
 """torch.compile inside, around and after a region."""
 
+import functools
+
 import pytest
 import torch
-from bitwise import assert_same_as_plain, leaf, step_of
+from bitwise import assert_same_as_plain, leaf, plain, step_of
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 import remat
 
@@ -44,13 +47,19 @@ def test_compiled_block_inside(backend):
     assert_same_as_plain(step_of(lambda x: block(x * 2).sin()))
 
 
+SAVE_ADDMM = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.addmm.default])
+
+
+@pytest.mark.parametrize("options", [{}, {"context_fn": SAVE_ADDMM}], ids=["plain", "context_fn"])
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_compiled_code_around(fullgraph):
+def test_compiled_code_around(fullgraph, options):
     layer = torch.nn.Linear(4, 4)
 
     def step(checkpoint):
+        given = {} if checkpoint is plain else options
+
         def loss(x):
-            return checkpoint(lambda h: layer(h).sin().exp(), x).sum()
+            return checkpoint(lambda h: layer(h).sin().exp(), x, **given).sum()
 
         x = leaf()
         torch.compile(loss, fullgraph=fullgraph, backend="aot_eager")(x).backward()
