@@ -102,7 +102,7 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
     written_.push_back({tensor, static_cast<uint32_t>(reads_.size() - 1), argument.overwritten,
                         statistic, changes ? spot_hash(tensor) : 0, nullptr});
   }
-  return true;
+  return !memories_.is_displaced(buffer, tensor);
 }
 
 /// True iff another argument shows the buffer that is written, as in `torch.mm(a, b, out=a)`.

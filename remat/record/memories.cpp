@@ -99,8 +99,8 @@ void Memories::check(BufferId buffer, const at::Tensor& tensor) {
   Memory& memory = recording_->memories[buffer];
   const c10::StorageImpl& storage = *storage_of(tensor);
   // The bytes of a parameter may lie elsewhere each time it is gathered.
-  const bool moved =
-      !memory.is_parameter() && (memory.data != storage.data() || memory.bytes != storage.nbytes());
+  const bool stays = memory.is_parameter() || is_displaced(buffer, tensor);
+  const bool moved = !stays && (memory.data != storage.data() || memory.bytes != storage.nbytes());
   if (!memory.witness(tensor) || moved) {
     lose(buffer);
     memory.refresh(storage);
@@ -166,7 +166,7 @@ BufferId Memories::meet(const at::Tensor& tensor) {
     if (owner != kNone) {
       aliases_.push_back(weakly(tensor));
       by_storage_.emplace(&storage, owner);
-      lose(owner);
+      if (!is_as_read(owner)) lose(owner);
       return owner;
     }
   }
@@ -188,6 +188,24 @@ BufferId Memories::overlapping(const c10::StorageImpl& storage) const {
   return kNone;
 }
 
+/// True iff the buffer holds what was read of it, as far as samples tell.
+bool Memories::is_as_read(BufferId buffer) const {
+  const Held* held = recording_->find_held(recording_->memories[buffer].current);
+  if (held == nullptr || !held->seen) return false;
+  const auto shown =
+      held->parameter.defined() ? held->parameter : view_over(held->storage, held->seen->geometry);
+  return has_bytes(shown) && spot_hash(shown) == held->seen->hash;
+}
+
+bool Memories::is_displaced(BufferId buffer, const at::Tensor& tensor) const {
+  const Memory& memory = recording_->memories[buffer];
+  const c10::StorageImpl* storage = storage_of(tensor);
+  if (memory.is_parameter() && parameter_of(tensor) != nullptr) return false;
+  if (memory.storage._unsafe_get_target() == storage) return false;
+  const auto own = memory.storage.lock();
+  return own && (own->data() != storage->data() || own->nbytes() != storage->nbytes());
+}
+
 BufferId Memories::adopt(const at::Tensor& fresh) {
   const c10::StorageImpl& storage = *storage_of(fresh);
   const BufferId buffer = recording_->tape.add_buffer(static_cast<int64_t>(storage.nbytes()));
@@ -199,6 +217,10 @@ BufferId Memories::adopt(const at::Tensor& fresh) {
 }
 
 void Memories::lose(BufferId buffer) {
+  const ValueId before = recording_->memories[buffer].current;
+  const Held* held = before == kNone ? nullptr : recording_->find_held(before);
+  const bool can_run_again = held != nullptr && recording_->tape.value(before).producer != kNone;
+  if (can_run_again && held->why == Held::Why::policy) recording_->held[before].reset();
   recording_->memories[buffer].current = recording_->tape.add_source(buffer);
 }
 

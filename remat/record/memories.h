@@ -22,6 +22,9 @@ class Memories {
   tape::BufferId see(const at::Tensor& tensor);
   /// Whether the storage belongs to a buffer already met.
   [[nodiscard]] bool knows(const at::Tensor& tensor) const;
+  /// Whether the tensor's storage is another over the buffer's memory (from_numpy) that begins or
+  /// ends elsewhere: what it shows of the buffer, the buffer's geometry does not say.
+  [[nodiscard]] bool is_displaced(tape::BufferId buffer, const at::Tensor& tensor) const;
   /// A buffer that an operator just made.
   tape::BufferId adopt(const at::Tensor& fresh);
   /// Says that the buffer holds something nobody recorded from here on.
@@ -46,6 +49,7 @@ class Memories {
   tape::BufferId buffer_of_parameter(const at::Tensor& tensor);
   [[nodiscard]] bool is_gathered_again(const Memory& memory, const at::Tensor& tensor) const;
   tape::BufferId overlapping(const c10::StorageImpl& storage) const;
+  [[nodiscard]] bool is_as_read(tape::BufferId buffer) const;
   void check(tape::BufferId buffer, const at::Tensor& tensor);
   void check_birth(Memory& memory, const c10::StorageImpl& storage, tape::BufferId buffer);
 

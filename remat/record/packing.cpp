@@ -47,7 +47,9 @@ Location Recorder::locate(const at::Tensor& tensor) {
   const auto lock = recording_->lock();
   if (parameter_of(tensor) != nullptr) return Location::kept(Reason::parameter);
   if (!memories_.knows(tensor)) return pre_image(tensor);
-  const ValueId value = recording_->memories[memories_.see(tensor)].current;
+  const BufferId buffer = memories_.see(tensor);
+  if (memories_.is_displaced(buffer, tensor)) return Location::kept(Reason::input);
+  const ValueId value = recording_->memories[buffer].current;
   Location location = at_value(tensor, value);
   if (recording_->verification && location.saved != kNone)
     recording_->verification->note_saved(location.saved, value, tensor.storage());

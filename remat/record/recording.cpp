@@ -247,7 +247,7 @@ void Recording::copy_shared(std::vector<std::unique_ptr<Held>>& freed) {
   };
   for (ValueId value = 0; value < held.size(); ++value) {
     const bool lasts = held[value] && tape.value(value).producer == kNone;
-    if (!lasts || !is_shared(*held[value])) continue;
+    if (!lasts || !is_shared(*held[value]) || !original(value)) continue;
     Held copy;
     copy.why = Held::Why::copy;
     copy.storage = copy_of(held[value]->storage);

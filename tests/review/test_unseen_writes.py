@@ -1,11 +1,22 @@
 """Writes that are no recorded operator: what the tape says of the buffer is not its content."""
 
+import functools
 import threading
 
 import numpy
 import pytest
 import torch
-from bitwise import assert_same_as_plain, step_of
+from bitwise import (
+    assert_replayed_as_plain,
+    assert_same,
+    assert_same_as_plain,
+    leaf,
+    plain,
+    run,
+    step_of,
+)
+
+import remat
 
 
 @pytest.mark.parametrize(
@@ -38,6 +49,59 @@ def test_two_storages_over_one_memory():
         return x * mask
 
     assert_same_as_plain(step_of(fn))
+
+
+def seen_twice(tensor, begin=0):
+    """Another tensor over the memory of its rows from there on."""
+    return torch.from_numpy(tensor.detach().numpy()[begin:])
+
+
+@pytest.mark.parametrize("size", [4, 256])
+@pytest.mark.parametrize("begin", [0, 1])
+def test_second_storage_over_a_parameter(size, begin):
+    def step(checkpoint):
+        x = leaf(size, size)
+
+        def fn(x):
+            y = x[begin:].sin().tanh().exp()
+            return y.sin() * seen_twice(x, begin).cos() * x[begin:].exp().sin()
+
+        checkpoint(fn, x).sum().backward()
+        return x.grad
+
+    assert_replayed_as_plain(step)
+
+
+@pytest.mark.parametrize("size", [4, 256])
+@pytest.mark.parametrize("begin", [0, 1])
+def test_second_storage_over_what_the_region_did_not_make(size, begin):
+    given = leaf(size, size).detach()
+
+    def fn(x):
+        before = (given + 1).exp()[begin:]
+        between = seen_twice(given, begin).cos()
+        return x * before.sin() * between.sin() * (given + 2).exp()[begin:].sin()
+
+    def step(checkpoint):
+        x = leaf(size - begin, size)
+        checkpoint(fn, x).sum().backward()
+        return x.grad
+
+    assert_replayed_as_plain(step)
+
+
+def test_write_to_what_a_policy_keeps():
+    def fn(x):
+        with torch.no_grad():
+            mask = torch.ones(4, 4) * 2
+            y = mask.sin().cos()
+            torch.autograd._enable_record_function(False)
+            mask.mul_(3)
+            torch.autograd._enable_record_function(True)
+        return x * y.exp() * mask
+
+    keeping = functools.partial(remat.checkpoint, policy="keep_ops(mul)")
+    assert_same(run(step_of(fn), keeping), run(step_of(fn), plain))
 
 
 def test_write_through_data():
