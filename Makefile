@@ -54,9 +54,10 @@ test-asan-python: build  ## Run the Python tests of the recorder and of replays 
 	$(SETUP) build test
 	$(STEP) "configure asan" cmake --preset asan --log-level=WARNING -DREMAT_BUILD_PYTHON=ON
 	$(STEP) "build asan" cmake --build build/asan --target remat_python
-	$(STEP) "Python tests under ASan and UBSan" env $(SANITIZED) $(PYTHON) -m pytest -s tests/review \
+	$(STEP) "Python tests under ASan and UBSan" env $(SANITIZED) $(PYTHON) -m pytest -s \
 	    tests/python/test_checkpoint.py tests/python/test_region.py tests/python/test_verify.py \
-	    tests/python/test_replayable.py tests/python/test_parameters.py tests/python/test_policy.py
+	    tests/python/test_replayable.py tests/python/test_parameters.py tests/python/test_policy.py \
+	    tests/review
 
 test-deepspeed: build  ## Run the tests with DeepSpeed ZeRO-3, which it installs
 	$(SETUP) build test

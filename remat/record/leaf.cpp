@@ -202,9 +202,22 @@ void Recorder::begin_opaque(at::ArrayRef<c10::IValue> arguments) {
   const auto lock = recording_->lock();
   for_each_tensor(arguments, [&](const at::Tensor& tensor) {
     if (kind_of(tensor) != Kind::plain || !memories_.knows(tensor)) return;
-    memories_.see(tensor);
-    compared_.push_back({tensor, spot_hash(tensor)});
+    const ValueId value = recording_->memories[memories_.see(tensor)].current;
+    compared_.push_back({tensor, spot_hash(tensor), value, copy_of_held_parameter(value)});
   });
+}
+
+/// Nobody can say whether custom code will change a parameter that an earlier node read: a small
+/// one is copied in case it does.
+std::unique_ptr<Held> Recorder::copy_of_held_parameter(ValueId value) const {
+  const Held* held = recording_->find_held(value);
+  if (held == nullptr || !held->parameter.defined() || !has_bytes(held->parameter)) return nullptr;
+  const bool as_read = spot_hash(held->parameter) == held->seen->hash;
+  if (!as_read || !is_small(held->parameter.storage())) return nullptr;
+  auto copy = std::make_unique<Held>();
+  copy->why = Held::Why::copy;
+  copy->storage = copy_as(held->parameter, held->seen->geometry, held->seen->address);
+  return copy;
 }
 
 // ---- After an operator ran
@@ -407,12 +420,14 @@ void Recorder::end_opaque() {
   const auto lock = recording_->lock();
   const bool distrusted = op_ != nullptr && op_->trust == Operator::Trust::distrust;
   const bool collective = op_ != nullptr && op_->name.starts_with("c10d::");
-  for (const Compared& compared : compared_) {
+  for (Compared& compared : compared_) {
     const BufferId buffer = memories_.see(compared.tensor);
+    const bool changed = spot_hash(compared.tensor) != compared.before;
+    if (changed && compared.copy) recording_->held[compared.value] = std::move(compared.copy);
     if (collective) {
       const ValueId before = recording_->memories[buffer].current;
       memories_.refilled(buffer, compared.tensor, recording_->find_held(before));
-    } else if (distrusted || spot_hash(compared.tensor) != compared.before) {
+    } else if (distrusted || changed) {
       memories_.overwritten(buffer);
     }
   }

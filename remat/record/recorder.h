@@ -138,6 +138,8 @@ class Recorder {
   struct Compared {
     at::Tensor tensor;
     uint64_t before;
+    tape::ValueId value;
+    std::unique_ptr<Held> copy;  ///< to be held for the value if it changes
   };
   struct Pending {
     Packed* packed;
@@ -159,6 +161,7 @@ class Recorder {
   void begin_recorded(at::ArrayRef<c10::IValue> arguments);
   bool read_argument(const Operator::Argument& argument, bool trains, const at::Tensor& tensor);
   void begin_opaque(at::ArrayRef<c10::IValue> arguments);
+  [[nodiscard]] std::unique_ptr<Held> copy_of_held_parameter(tape::ValueId value) const;
   [[nodiscard]] bool is_read_too(const Written& written) const;
   void protect(Written& written);
   bool keep_readers(tape::ValueId source);

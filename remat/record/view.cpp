@@ -56,7 +56,7 @@ c10::Storage host_copy_of(const c10::Storage& storage) {
   const size_t bytes = storage.nbytes();
   const size_t remainder = reinterpret_cast<uintptr_t>(storage.data()) % kAlignment;
   auto block = allocate_host(bytes, remainder);
-  std::memcpy(block.get(), storage.data(), bytes);
+  if (bytes != 0) std::memcpy(block.get(), storage.data(), bytes);  // both may be null
   return {c10::Storage::use_byte_size_t(), bytes, std::move(block), c10::GetAllocator(c10::kCPU),
           false};
 }

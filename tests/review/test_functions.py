@@ -2,7 +2,15 @@
 
 import pytest
 import torch
-from bitwise import assert_same, assert_same_as_plain, leaf, plain, run, step_of
+from bitwise import (
+    assert_replayed_as_plain,
+    assert_same,
+    assert_same_as_plain,
+    leaf,
+    plain,
+    run,
+    step_of,
+)
 
 import remat
 
@@ -34,6 +42,21 @@ def test_function_marks_its_input_dirty():
             return grad * 2
 
     assert_same_as_plain(step_of(lambda x: Double.apply(x * 2).sin()))
+
+
+def test_function_changes_a_parameter_that_was_read():
+    class Halve(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.mul_(0.5)
+
+    def fn(x):
+        y = x.tanh().sigmoid().exp()  # saves what it makes of x
+        with torch.no_grad():
+            Halve.apply(x)
+        return y
+
+    assert_replayed_as_plain(step_of(fn))
 
 
 def test_custom_op_draws_without_a_tag():
