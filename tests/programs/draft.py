@@ -70,10 +70,12 @@ class Draft:
         values = value if isinstance(value, tuple) else (value,)
         if not values or not all(map(self.is_usable, values)):
             raise RefusedError(expression)
+        # A view of what was there is not new.
+        old = {self.address(self.tensor(name)) for name in self.in_sight()}
+        self.born.update(set(map(self.address, values)) - old)
         names = [self.fresh("v") for _ in values]
         self.names.update(zip(names, values, strict=True))
         self.scopes[-1].extend(names)
-        self.born.update(map(self.address, values))
         self.add(f"{', '.join(names)} = {expression}")
 
     @contextlib.contextmanager
