@@ -1,6 +1,6 @@
 """Bytes of CPU tensors, which PyTorch does not count.
 
-A counting allocator is put around torch's own by :func:`install`; tensors made before are not
+A counting allocator takes the place of torch's own with :func:`install`; tensors made before are not
 counted.
 """
 

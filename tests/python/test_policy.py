@@ -89,10 +89,11 @@ ALL = [
 
 @pytest.mark.parametrize("policy", ALL, ids=str)
 def test_gradients_are_plain_training_s_to_the_bit(policy):
+    _, least = trained("nothing_saveable")  # first: it may end what an earlier test left open
     gradients, held = trained(policy)
     expected, most = trained(plain)
     assert_same(gradients, expected)
-    assert trained("nothing_saveable")[1] <= held <= most
+    assert least <= held <= most
 
 
 # ---- What is held --------------------------------------------------------------------------------
