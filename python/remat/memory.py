@@ -1,7 +1,7 @@
 """Bytes of CPU tensors, which PyTorch does not count.
 
-A counting allocator takes the place of torch's own with :func:`install`; tensors made before are not
-counted.
+:func:`install` puts a counting allocator in the place of torch's own. Tensors made before are not
+counted; the memory of one that is freed serves the next.
 """
 
 from remat import _C
