@@ -48,7 +48,7 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=20, help="steps of training (default 20)")
+    parser.add_argument("--steps", type=int, default=16, help="steps of training (default 16)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder written to (out/demo)")
     arguments = parser.parse_args()
     if arguments.steps < 1:
