@@ -93,7 +93,8 @@ struct Session::State {
   SessionReport report;
   budget::Guides guides;
   std::shared_ptr<const plan::Trace> trace;  ///< of the step that was measured last
-  /// By how much measured peaks exceeded planned ones: what the user holds, which no plan knows of.
+  /// By how much measured peaks exceeded planned ones: what the step that was measured did not
+  /// show.
   int64_t margin = 0;
   budget::Sizes sizes;
 

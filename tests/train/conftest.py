@@ -5,7 +5,7 @@ import torch
 from train_runs import STEPS, VOCABULARY, peft_model, rows, write_tokens
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model(tmp_path_factory):
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -27,12 +27,12 @@ def model(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data(tmp_path_factory):
     return write_tokens(tmp_path_factory.mktemp("data") / "train.safetensors", rows())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def adapter(model, tmp_path_factory):
     """An adapter of peft in which B is not zero, so that A gets a gradient from the first step."""
     folder = tmp_path_factory.mktemp("adapter")

@@ -82,17 +82,20 @@ def test_an_interruption_that_cannot_be_saved_ends_with_code_131(long_run, tmp_p
     assert "File too large" in error
 
 
-def test_too_little_memory_is_an_error_with_code_5(flags, tmp_path):
-    def little_memory():
-        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-
-    failed = subprocess.run(
-        command("train", **flags | {"lora_r": 1 << 28}, output_dir=tmp_path),
+def run_within(limit, size, *arguments, **flags):
+    """Runs the program with a limit of the system's, bytes."""
+    return subprocess.run(
+        command(*arguments, **flags),
         capture_output=True,
         text=True,
-        preexec_fn=little_memory,
+        preexec_fn=lambda: resource.setrlimit(limit, (size, size)),
         check=False,
     )
+
+
+def test_too_little_memory_is_an_error_with_code_5(flags, tmp_path):
+    flags |= {"lora_r": 1 << 28, "output_dir": tmp_path}
+    failed = run_within(resource.RLIMIT_AS, 8 << 30, "train", **flags)
     assert failed.returncode == 5, failed.stderr
     assert "error[E5 memory]" in failed.stderr
 
@@ -121,15 +124,8 @@ def test_a_full_disk_loses_nothing(flags, tmp_path):
     run("train", **flags | {"output_dir": tmp_path / "whole"})
     run("train", **flags | {"max_steps": 2})
 
-    def small_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    failed = subprocess.run(
-        command("train", "--resume-from-checkpoint", **flags),
-        capture_output=True,
-        text=True,
-        preexec_fn=small_files,
-        check=False,
+    failed = run_within(
+        resource.RLIMIT_FSIZE, 100_000, "train", "--resume-from-checkpoint", **flags
     )
     assert failed.returncode == 1, failed.stderr
     assert "error[E1 runtime]" in failed.stderr
