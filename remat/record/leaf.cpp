@@ -251,9 +251,9 @@ NodeId Recorder::record(const at::RecordFunction& event) {
   return kNone;
 }
 
-std::vector<at::Tensor> Recorder::fresh_results(const std::vector<c10::IValue>& outputs,
-                                                bool& all_plain) const {
-  std::vector<at::Tensor> fresh;
+Recorder::Tensors Recorder::fresh_results(const std::vector<c10::IValue>& outputs,
+                                          bool& all_plain) const {
+  Tensors fresh;
   at::ArrayRef<c10::IValue> results(outputs);
   if (results.size() > op_->returns) results = last(results, op_->returns);
   for_each_tensor(results, [&](const at::Tensor& tensor) {
@@ -284,7 +284,7 @@ bool Recorder::can_replay() const {
 
 /// empty() makes a buffer, not a value: until all of it is written it holds whatever somebody puts
 /// there.
-void Recorder::adopt_undefined(const std::vector<at::Tensor>& fresh) {
+void Recorder::adopt_undefined(const Tensors& fresh) {
   for (const at::Tensor& result : fresh) {
     const BufferId buffer = memories_.adopt(result);
     memories_.lose(buffer);
@@ -293,11 +293,10 @@ void Recorder::adopt_undefined(const std::vector<at::Tensor>& fresh) {
   }
 }
 
-NodeId Recorder::add_node(const std::vector<at::Tensor>& fresh) {
-  std::vector<ValueId> reads;
-  reads.reserve(reads_.size());
+NodeId Recorder::add_node(const Tensors& fresh) {
+  c10::SmallVector<ValueId, 8> reads;
   for (const Read& read : reads_) reads.push_back(read.value);
-  std::vector<BufferId> buffers;
+  c10::SmallVector<BufferId, 8> buffers;
   for (const Written& written : written_) {
     const bool overwrites = written.overwritten && covers_storage(written.tensor);
     if (overwrites || written.statistic) reads[written.read] = kNone;
@@ -341,9 +340,8 @@ void Recorder::hold_source(const Read& read) {
     const at::Tensor& shown = parameter.defined() ? parameter : read.source;
     held.parameter = parameter;
     if (!parameter.defined()) held.storage = storage;
-    held.seen = std::make_unique<Held::Seen>(Held::Seen{geometry_of(shown), spot_hash(shown),
-                                                        reinterpret_cast<uintptr_t>(storage.data()),
-                                                        version_of(shown)});
+    held.seen = Held::Seen{geometry_of(shown), spot_hash(shown),
+                           reinterpret_cast<uintptr_t>(storage.data()), version_of(shown)};
   }
   held_bytes_ += held.storage ? held.storage.nbytes() : 0;
   if (recording_->verification && parameter.defined())
@@ -366,7 +364,7 @@ void Recorder::settle_written(NodeId node) {
   }
 }
 
-void Recorder::settle_results(NodeId node, const std::vector<at::Tensor>& fresh) {
+void Recorder::settle_results(NodeId node, const Tensors& fresh) {
   const auto results = recording_->tape.results(node);
   for (size_t i = 0; i < results.size(); ++i) {
     Memory& memory = recording_->memories[recording_->tape.value(results[i]).buffer];
@@ -378,7 +376,7 @@ void Recorder::settle_results(NodeId node, const std::vector<at::Tensor>& fresh)
   }
 }
 
-void Recorder::note_made(NodeId node, const std::vector<at::Tensor>& fresh) {
+void Recorder::note_made(NodeId node, const Tensors& fresh) {
   const std::string& op = recording_->tape.node(node).call->op;
   const auto writes = recording_->tape.writes(node);
   size_t next = 0;

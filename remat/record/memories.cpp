@@ -72,7 +72,7 @@ c10::TensorImpl* parameter_of(const at::Tensor& tensor) {
 }
 
 void Memories::start(Recording& recording) {
-  stop();
+  if (recording_ != nullptr) stop();
   recording_ = &recording;
 }
 

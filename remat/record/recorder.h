@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/record_function.h>
+#include <c10/util/SmallVector.h>
 #include <c10/util/flat_hash_map.h>
 
 #include "remat/policy/policy.h"
@@ -153,6 +154,8 @@ class Recorder {
     ska::flat_hash_map<const Operator*, uint32_t> calls = {};  ///< where the policy wants them
   };
 
+  using Tensors = c10::SmallVector<at::Tensor, 2>;  ///< what an operator makes
+
   // Which kind of leaf a call is.
   Leaf classify(const at::RecordFunction& event, const Operator* op,
                 at::ArrayRef<c10::IValue> arguments);
@@ -168,17 +171,16 @@ class Recorder {
 
   void end_recorded(const at::RecordFunction& event);
   tape::NodeId record(const at::RecordFunction& event);
-  std::vector<at::Tensor> fresh_results(const std::vector<c10::IValue>& outputs,
-                                        bool& all_plain) const;
+  Tensors fresh_results(const std::vector<c10::IValue>& outputs, bool& all_plain) const;
   bool can_replay() const;
-  void adopt_undefined(const std::vector<at::Tensor>& fresh);
-  tape::NodeId add_node(const std::vector<at::Tensor>& fresh);
+  void adopt_undefined(const Tensors& fresh);
+  tape::NodeId add_node(const Tensors& fresh);
   void forget_writes();
   void forget_write(Written& written);
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
   void look_what_is_there();
-  void note_made(tape::NodeId node, const std::vector<at::Tensor>& fresh);
+  void note_made(tape::NodeId node, const Tensors& fresh);
 
   // Policies. Asked without the lock: one may be a function of the user's, in Python.
   void apply_policy(tape::NodeId node);
@@ -192,7 +194,7 @@ class Recorder {
   [[nodiscard]] bool is_kept_by_policy(tape::ValueId value) const;
 
   void settle_written(tape::NodeId node);
-  void settle_results(tape::NodeId node, const std::vector<at::Tensor>& fresh);
+  void settle_results(tape::NodeId node, const Tensors& fresh);
   void end_opaque();
   tape::DrawId observe_draw(at::ArrayRef<c10::IValue> arguments, bool& readable);
 

@@ -39,7 +39,7 @@ struct Held {
     uint32_t version = 0;   ///< of a parameter
   };
   /// Of parameters and of large sources.
-  std::unique_ptr<Seen> seen;
+  std::optional<Seen> seen;
 };
 
 /// What comes from outside in a storage of that size is copied when it is first read, so that a

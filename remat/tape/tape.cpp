@@ -4,6 +4,17 @@
 
 namespace remat::tape {
 
+/// Room for a region of a few operators, of whose cost growing one by one would be a part.
+Tape::Tape() {
+  constexpr size_t kFewNodes = 4;
+  constexpr size_t kFewValues = 8;
+  nodes_.reserve(kFewNodes);
+  operands_.reserve(2 * kFewValues);
+  values_.reserve(kFewValues);
+  buffer_bytes_.reserve(kFewValues);
+  buffer_writes_.reserve(kFewValues);
+}
+
 RegionId Tape::open_region(RegionId parent) {
   parents_.push_back(parent);
   return static_cast<RegionId>(parents_.size() - 1);

@@ -54,6 +54,8 @@ struct Name {
 ///  3. A region's parent has a smaller id than the region.
 class Tape {
  public:
+  Tape();
+
   /// Opens a region inside `parent`. The outermost region is there from the start.
   RegionId open_region(RegionId parent);
   BufferId add_buffer(int64_t bytes);
