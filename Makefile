@@ -70,7 +70,7 @@ test-python: build  ## Run the Python tests
 	$(SETUP) build test demo
 	$(STEP) "Python tests" $(PYTHON) -m pytest
 
-test-fuzz:  ## Fuzz the readers of foreign files for five minutes
+test-fuzz:  ## Fuzz the readers of foreign files for five minutes of CPU time
 	$(SETUP) build fuzz
 	$(STEP) "fuzzers" scripts/fuzz.sh 150
 
