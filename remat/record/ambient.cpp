@@ -35,6 +35,15 @@ Ambient::Precision Ambient::Precision::current() {
   };
 }
 
+Ambient::Precision Ambient::Precision::current_of_cpu(Precision known) {
+  const auto& context = at::globalContext();
+  known.generic = context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL);
+  known.mkldnn_matmul = context.float32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL);
+  known.mkldnn_conv = context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV);
+  known.mkldnn_rnn = context.float32Precision(Float32Backend::MKLDNN, Float32Op::RNN);
+  return known;
+}
+
 Ambient Ambient::current(const Precision& precision) {
   const auto& context = at::globalContext();
   return {
@@ -57,10 +66,15 @@ Ambient Ambient::current(const Precision& precision) {
   };
 }
 
-std::shared_ptr<const Ambient> interned_ambient(bool reads_precision) {
+std::shared_ptr<const Ambient> interned_ambient(std::optional<c10::DeviceType> multiplies_on) {
   thread_local std::shared_ptr<const Ambient> last;
-  const Ambient now =
-      last && !reads_precision ? Ambient::current(last->precision) : Ambient::current();
+  const auto precision = [&] {
+    if (last && !multiplies_on) return last->precision;
+    if (last && multiplies_on == c10::kCPU)
+      return Ambient::Precision::current_of_cpu(last->precision);
+    return Ambient::Precision::current();
+  };
+  const Ambient now = Ambient::current(precision());
   if (!last || !(*last == now)) last = std::make_shared<const Ambient>(now);
   return last;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include <ATen/Context.h>
 #include <c10/core/ScalarType.h>
@@ -39,6 +40,8 @@ struct Ambient {
 
     friend bool operator==(const Precision&, const Precision&) = default;
     static Precision current();
+    /// What operators on the CPU read is read, the rest is taken from `known`.
+    static Precision current_of_cpu(Precision known);
   };
   Precision precision;
 
@@ -48,9 +51,10 @@ struct Ambient {
   static Ambient current(const Precision& precision);
 };
 
-/// The current state, the same object as long as it does not change. For operators that multiply no
-/// matrices the precisions of matrix products are not read again, which is most of the cost.
-std::shared_ptr<const Ambient> interned_ambient(bool reads_precision);
+/// The current state, the same object as long as it does not change. Of the precisions of matrix
+/// products only those are read again that an operator on `multiplies_on` may read, none without a
+/// device: reading them is most of the cost.
+std::shared_ptr<const Ambient> interned_ambient(std::optional<c10::DeviceType> multiplies_on);
 
 /// Sets the state on this thread while it lives, and puts back what was there.
 class AmbientScope {

@@ -105,7 +105,7 @@ torch::jit::Stack Call::stack(std::span<const at::Tensor> reads,
   return stack;
 }
 
-void CallBuilder::start(const Operator& op) {
+void CallBuilder::start(const Operator& op, c10::DeviceType device) {
   draft_.target = &op;
   draft_.slots.clear();
   draft_.plain.clear();
@@ -117,7 +117,7 @@ void CallBuilder::start(const Operator& op) {
   allocated_.clear();
   reads_ = 0;
   internable_ = true;
-  draft_.ambient = interned_ambient(!op.pointwise);
+  draft_.ambient = interned_ambient(op.pointwise ? std::nullopt : std::make_optional(device));
   put(reinterpret_cast<uintptr_t>(&op));
   put(reinterpret_cast<uintptr_t>(draft_.ambient.get()));
 }

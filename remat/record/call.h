@@ -37,7 +37,8 @@ struct Call : tape::Call {
 /// Collects one call while it runs, then gives the interned Call.
 class CallBuilder {
  public:
-  void start(const Operator& op);
+  /// `device`: where the operator runs.
+  void start(const Operator& op, c10::DeviceType device);
   /// Adds an argument. `on_tensor` is called for every defined tensor that is not a wrapped number;
   /// it returns false if the tensor cannot be recorded, and then so does add.
   template <typename OnTensor>

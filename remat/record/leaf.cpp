@@ -43,7 +43,7 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
   const Operator& op = *op_;
   const bool trains = op.training == -2 ||
                       (op.training >= 0 && arguments[static_cast<size_t>(op.training)].toBool());
-  call_.start(op);
+  call_.start(op, device_of(arguments));
   if (recording_->verification) recording_->verification->begin_operator();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto on_tensor = [&](const at::Tensor& tensor) {

@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <ATen/record_function.h>
 #include <c10/util/SmallVector.h>
-#include <c10/util/flat_hash_map.h>
 
 #include "remat/policy/policy.h"
 #include "remat/record/call.h"
@@ -151,7 +151,7 @@ class Recorder {
     tape::RegionId id = tape::kOutermost;
     policy::Policy policy;
     std::shared_ptr<const std::string> module = nullptr;       ///< null: not known
-    ska::flat_hash_map<const Operator*, uint32_t> calls = {};  ///< where the policy wants them
+    std::unordered_map<const Operator*, uint32_t> calls = {};  ///< where the policy wants them
   };
 
   using Tensors = c10::SmallVector<at::Tensor, 2>;  ///< what an operator makes

@@ -119,11 +119,21 @@ TEST_F(AmbientTest, AResultInTheDefaultTypeOfForwardIsReplayed) {
 }
 
 TEST_F(AmbientTest, IsOneObjectAsLongAsNothingChanges) {
-  const auto first = record::interned_ambient(true);
-  EXPECT_EQ(record::interned_ambient(true), first);
+  const auto first = record::interned_ambient(c10::kCPU);
+  EXPECT_EQ(record::interned_ambient(c10::kCPU), first);
   at::globalContext().setUserEnabledNNPACK(!first->nnpack);
-  EXPECT_NE(record::interned_ambient(true), first);
+  EXPECT_NE(record::interned_ambient(c10::kCPU), first);
   at::globalContext().setUserEnabledNNPACK(first->nnpack);
+}
+
+TEST_F(AmbientTest, SeesThePrecisionOfMatrixProductsOfTheDeviceThatMultiplies) {
+  const auto first = record::interned_ambient(c10::kCPU);
+  auto wanted = *first;
+  wanted.precision.mkldnn_matmul = at::Float32Precision::BF16;
+  AmbientScope scope;
+  scope.switch_to(wanted);
+  EXPECT_EQ(record::interned_ambient(std::nullopt), first);
+  EXPECT_NE(record::interned_ambient(c10::kCPU), first);
 }
 
 TEST_F(AmbientTest, AScopeSwitchesThereAndBack) {
