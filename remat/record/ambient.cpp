@@ -24,15 +24,11 @@ using at::Float32Op;
 
 Ambient::Precision Ambient::Precision::current() {
   const auto& context = at::globalContext();
-  return {
-      .generic = context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL),
-      .cuda_matmul = context.float32Precision(Float32Backend::CUDA, Float32Op::MATMUL),
-      .cuda_conv = context.float32Precision(Float32Backend::CUDA, Float32Op::CONV),
-      .cuda_rnn = context.float32Precision(Float32Backend::CUDA, Float32Op::RNN),
-      .mkldnn_matmul = context.float32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL),
-      .mkldnn_conv = context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV),
-      .mkldnn_rnn = context.float32Precision(Float32Backend::MKLDNN, Float32Op::RNN),
-  };
+  auto now = current_of_cpu({});
+  now.cuda_matmul = context.float32Precision(Float32Backend::CUDA, Float32Op::MATMUL);
+  now.cuda_conv = context.float32Precision(Float32Backend::CUDA, Float32Op::CONV);
+  now.cuda_rnn = context.float32Precision(Float32Backend::CUDA, Float32Op::RNN);
+  return now;
 }
 
 Ambient::Precision Ambient::Precision::current_of_cpu(Precision known) {

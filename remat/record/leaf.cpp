@@ -43,7 +43,8 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
   const Operator& op = *op_;
   const bool trains = op.training == -2 ||
                       (op.training >= 0 && arguments[static_cast<size_t>(op.training)].toBool());
-  call_.start(op, device_of(arguments));
+  const auto device = device_of(arguments);
+  call_.start(op, device);
   if (recording_->verification) recording_->verification->begin_operator();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto on_tensor = [&](const at::Tensor& tensor) {
@@ -54,7 +55,7 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     if (!call_.add(arguments[i], on_tensor)) recordable_ = false;
   }
   recordable_ = recordable_ && !op.unsteady;
-  if (op.unordered_on_cuda && device_of(arguments) == c10::kCUDA) {
+  if (op.unordered_on_cuda && device == c10::kCUDA) {
     recordable_ = recordable_ && at::globalContext().deterministicAlgorithms();
   }
   if (op.seeded && recordable_) {

@@ -37,9 +37,8 @@ bool is_small(const c10::Storage& storage) {
 }
 
 Recording::Recording() {
-  constexpr size_t kFew = 8;  // as in tape::Tape
-  memories.reserve(kFew);
-  held.reserve(kFew);
+  memories.reserve(tape::Tape::kFewValues);
+  held.reserve(tape::Tape::kFewValues);
   const std::lock_guard lock(list_mutex());
   next_ = first_recording;
   if (next_ != nullptr) next_->previous_ = this;

@@ -24,7 +24,7 @@ Handle::~Handle() {
     if (auto* recorder = record::Recorder::current()) recorder->withdraw(*this);
   }
   if (!recording_ || where_.saved == tape::kNone) return;
-  if (recording_.use_count() == 1) return;  // it frees everything, with this handle
+  if (recording_.use_count() == 1) return;  // the recording goes with this handle, and all it holds
   // No lock may be waited for here: this runs wherever a graph dies, with Python's lock held or a
   // replay under way.
   where_.state->released.store(true, std::memory_order_release);

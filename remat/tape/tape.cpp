@@ -4,11 +4,8 @@
 
 namespace remat::tape {
 
-/// Room for a region of a few operators, of whose cost growing one by one would be a part.
 Tape::Tape() {
-  constexpr size_t kFewNodes = 4;
-  constexpr size_t kFewValues = 8;
-  nodes_.reserve(kFewNodes);
+  nodes_.reserve(kFewValues / 2);
   operands_.reserve(2 * kFewValues);
   values_.reserve(kFewValues);
   buffer_bytes_.reserve(kFewValues);

@@ -54,6 +54,10 @@ struct Name {
 ///  3. A region's parent has a smaller id than the region.
 class Tape {
  public:
+  /// Values of a region of a few operators. Containers have room for that many from the start: in
+  /// such a region growing one by one would be a part of the cost.
+  static constexpr size_t kFewValues = 8;
+
   Tape();
 
   /// Opens a region inside `parent`. The outermost region is there from the start.
