@@ -142,6 +142,11 @@ bool Session::State::wants_profile() const {
 }
 
 void Session::State::backward_begins() {
+  // A function of the model's differentiates inside a region of its own: forward goes on.
+  if (recorder->is_this_thread() && recorder->open_regions() > 1) {
+    recording->on_backward = [this] { backward_begins(); };
+    return;
+  }
   guide = follower->led_by(*recording);
   const bool mine = recorder->is_this_thread() && record::Recorder::current() == recorder.get();
   const auto segments = static_cast<size_t>(std::ceil(std::sqrt(1 + recording->tape.nodes())));

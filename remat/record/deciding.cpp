@@ -31,6 +31,18 @@ void Recorder::apply_policy(NodeId node) {
   for (size_t i = 0; i < writes.size(); ++i) consider(writes[i], call.reads[call.writes[i].read]);
   const auto results = tape.results(node);
   for (size_t i = 0; i < results.size(); ++i) consider(results[i], call.results[i]);
+  keep_in_place(writes);
+}
+
+/// What an operator puts in the place of a value that a policy kept takes no more memory than that,
+/// and is what is left of it: torch adds the bias of a projection to the product in place.
+void Recorder::keep_in_place(std::span<const ValueId> writes) {
+  size_t next = 0;
+  for (const Written& written : written_) {
+    if (written.statistic) continue;
+    const ValueId value = writes[next++];
+    if (written.kept && !is_kept_by_policy(value)) keep(value, written.tensor.storage());
+  }
 }
 
 void Recorder::decide(ValueId value, const Facts& facts) {

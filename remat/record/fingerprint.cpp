@@ -25,7 +25,8 @@ Fingerprint::Fingerprint(const at::Tensor& tensor) : geometry_(geometry_of(tenso
 }
 
 std::optional<std::string> Fingerprint::difference(const Fingerprint& other) const {
-  const auto [mine, theirs] = std::mismatch(blocks_.begin(), blocks_.end(), other.blocks_.begin());
+  const auto [mine, theirs] =
+      std::mismatch(blocks_.begin(), blocks_.end(), other.blocks_.begin(), other.blocks_.end());
   if (mine == blocks_.end()) return std::nullopt;
   const int64_t elements = geometry_.elements();
   const int64_t block = block_of(elements);

@@ -66,6 +66,7 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
   for (Written& written : written_) {
     written.overwritten = written.overwritten && (op.pointwise || !is_read_too(written));
     protect(written);
+    protect_overlapped(written);
   }
   if (!recording_->profile) return;
   look_what_is_there();
@@ -99,9 +100,8 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
   if (recording_->verification && !argument.overwritten && !statistic)
     recording_->verification->note_read(value, tensor.storage(), op_->name);
   if (writes) {
-    const bool changes = argument.written && !argument.overwritten && c10::GradMode::is_enabled();
-    written_.push_back({tensor, static_cast<uint32_t>(reads_.size() - 1), argument.overwritten,
-                        statistic, changes ? spot_hash(tensor) : 0, nullptr});
+    const auto read = static_cast<uint32_t>(reads_.size() - 1);
+    written_.push_back({tensor, read, argument.overwritten, statistic});
   }
   return !memories_.is_displaced(buffer, tensor);
 }
@@ -126,27 +126,47 @@ void Recorder::protect(Written& written) {
   };
   if (read.source.defined() && std::any_of(reads_.begin(), reads_.end(), reads_it))
     hold_source(read);
-  Held* held = recording_->find_held(read.value);
-  if (held == nullptr || held->why == Held::Why::copy) return;
-  if (held->why == Held::Why::policy && recording_->tape.value(read.value).producer != kNone) {
-    recording_->held[read.value].reset();  // its node can run again
-    return;
+  written.kept = is_kept_by_policy(read.value) && !recording_->whole;
+  written.parameter = protect(read.value, written.tensor.storage(), written.overwritten);
+}
+
+/// Copies what is held of the value in a storage that is about to be written, where it cannot be
+/// made again. Returns what was held of a parameter.
+std::unique_ptr<Held> Recorder::protect(ValueId value, const c10::Storage& storage,
+                                        bool overwritten) {
+  Held* held = recording_->find_held(value);
+  if (held == nullptr || held->why == Held::Why::copy) return nullptr;
+  if (held->why == Held::Why::policy && recording_->tape.value(value).producer != kNone) {
+    recording_->held[value].reset();  // its node can run again
+    return nullptr;
   }
   const at::Tensor parameter = held->parameter;
-  if (parameter.defined() && written.overwritten) {
+  if (parameter.defined() && overwritten) {
     // It may be filled again after it was freed: then this is not what was read.
     const bool as_read = has_bytes(parameter) && spot_hash(parameter) == held->seen->hash;
-    if (!as_read) return;
-  } else if (held->why == Held::Why::source && keep_readers(read.value)) {
-    return;
+    if (!as_read) return nullptr;
+  } else if (held->why == Held::Why::source && keep_readers(value)) {
+    return nullptr;
   }
-  auto before = parameter.defined() ? copy_as(parameter, held->seen->geometry, held->seen->address)
-                                    : copy_of(written.tensor.storage());
-  if (parameter.defined()) written.parameter = std::make_unique<Held>(std::move(*held));
-  held->storage = std::move(before);
+  std::unique_ptr<Held> before;
+  auto copy = parameter.defined() ? copy_as(parameter, held->seen->geometry, held->seen->address)
+                                  : copy_of(storage);
+  if (parameter.defined()) before = std::make_unique<Held>(std::move(*held));
+  held->storage = std::move(copy);
+  held->shown = {held->storage.nbytes() - own_bytes(held->storage), held->storage.nbytes()};
   held->parameter.reset();
   held->seen.reset();
   held->why = Held::Why::copy;
+  return before;
+}
+
+void Recorder::protect_overlapped(const Written& written) {
+  const Read& read = reads_[written.read];
+  for (const BufferId buffer : memories_.overlapped(read.buffer, written.tensor)) {
+    const ValueId value = recording_->memories[buffer].current;
+    auto before = protect(value, written.tensor.storage(), written.overwritten);
+    overlapped_.push_back({buffer, value, written.overwritten, std::move(before)});
+  }
 }
 
 /// Instead of a copy of a source, keeps what nodes computed from it, if that is alive and smaller:
@@ -218,6 +238,7 @@ std::unique_ptr<Held> Recorder::copy_of_held_parameter(ValueId value) const {
   auto copy = std::make_unique<Held>();
   copy->why = Held::Why::copy;
   copy->storage = copy_as(held->parameter, held->seen->geometry, held->seen->address);
+  copy->shown = span_of(held->seen->geometry);
   return copy;
 }
 
@@ -228,12 +249,34 @@ void Recorder::end_recorded(const at::RecordFunction& event) {
   if (recording_->profile) recording_->profile->operator_ends(counted_bytes());
   const Pause pause;
   const NodeId node = record(event);
+  if (!modes_.empty()) expect_counts();
   if (node != kNone) apply_policy(node);
+}
+
+/// In a dispatch mode the operator runs below the part of autograd that counts its writes, which it
+/// does when the mode has returned.
+void Recorder::expect_counts() {
+  const auto lock = recording_->lock();
+  for (const Written& written : written_) {
+    recording_->memories[reads_[written.read].buffer].count_is_due = true;
+    counted_later_.push_back(written.tensor);
+  }
+}
+
+/// The call has ended and with it all counting of what it wrote.
+void Recorder::leave_mode() {
+  modes_.pop_back();
+  if (!modes_.empty()) return;
+  const auto lock = recording_->lock();
+  for (const at::Tensor& tensor : std::exchange(counted_later_, {})) {
+    if (memories_.knows(tensor)) memories_.count_is_done(tensor);
+  }
 }
 
 /// The node that is made of the call; kNone where none is.
 NodeId Recorder::record(const at::RecordFunction& event) {
   const auto lock = recording_->lock();
+  forget_overlapped();
   const auto& outputs = event.outputs();
   const bool threw = op_->returns > 0 ? outputs.empty() : std::uncaught_exceptions() > exceptions_;
   if (threw || op_->resizes) {
@@ -337,6 +380,7 @@ void Recorder::hold_source(const Read& read) {
   if (is_small(storage) && !(parameter.defined() && parameter.requires_grad())) {
     held.why = Held::Why::copy;
     held.storage = copy_of(storage);
+    held.shown = {0, storage.nbytes()};
   } else {
     const at::Tensor& shown = parameter.defined() ? parameter : read.source;
     held.parameter = parameter;
@@ -371,8 +415,8 @@ void Recorder::settle_results(NodeId node, const Tensors& fresh) {
     Memory& memory = recording_->memories[recording_->tape.value(results[i]).buffer];
     memory.current = results[i];
     if (op_->factory) {
-      memory.birth = std::make_unique<Memory::Birth>(
-          Memory::Birth{results[i], geometry_of(fresh[i]), spot_hash(fresh[i])});
+      const uint64_t hash = whole_hash(*fresh[i].storage().unsafeGetStorageImpl());
+      memory.birth = std::make_unique<Memory::Birth>(Memory::Birth{results[i], hash});
     }
   }
 }
@@ -407,11 +451,33 @@ void Recorder::forget_write(Written& written) {
     memories_.overwritten(read.buffer);
     return;
   }
-  const Held* before =
-      written.parameter ? written.parameter.get() : recording_->find_held(read.value);
-  memories_.refilled(read.buffer, written.tensor, before);
+  const Held* held = recording_->find_held(read.value);
+  if (written.parameter) {
+    memories_.refilled(read.buffer, written.tensor, written.parameter.get(), held);
+  } else {
+    memories_.refilled(read.buffer, written.tensor, held);
+  }
   const bool same_again = recording_->memories[read.buffer].current == read.value;
   if (same_again && written.parameter) recording_->held[read.value] = std::move(written.parameter);
+}
+
+/// What the operator wrote holds something else in every buffer that has the bytes.
+void Recorder::forget_overlapped() {
+  for (Overlapped& other : overlapped_) {
+    const auto parameter = at::Tensor(recording_->memories[other.buffer].parameter.lock());
+    if (!other.overwritten || !parameter.defined()) {
+      memories_.overwritten(other.buffer);
+      continue;
+    }
+    const Held* held = recording_->find_held(other.value);
+    if (other.parameter) {
+      memories_.refilled(other.buffer, parameter, other.parameter.get(), held);
+    } else {
+      memories_.refilled(other.buffer, parameter, held);
+    }
+    const bool same_again = recording_->memories[other.buffer].current == other.value;
+    if (same_again && other.parameter) recording_->held[other.value] = std::move(other.parameter);
+  }
 }
 
 void Recorder::end_opaque() {

@@ -32,15 +32,18 @@ bool is_foreign(const c10::StorageImpl& storage) {
          !memory::is_allocator_deleter(storage.data_ptr().get_deleter());
 }
 
-ParameterTest frozen_parameter_test = nullptr;
+ParameterTest parameter_test = nullptr;
+
+bool is_declared(const at::Tensor& tensor) {
+  return parameter_test != nullptr && parameter_test(*tensor.unsafeGetTensorImpl());
+}
 
 bool is_parameter(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta != nullptr && meta->requires_grad_) return true;
   // One that was written with a graph is a result like any other; to hold it would be a cycle.
   const bool leaf = meta == nullptr || (!meta->is_view_ && meta->grad_fn_ == nullptr);
-  return leaf && frozen_parameter_test != nullptr &&
-         frozen_parameter_test(*tensor.unsafeGetTensorImpl());
+  return leaf && is_declared(tensor);
 }
 
 /// Clears a map but keeps its table for the next region, unless a large region made it large:
@@ -57,7 +60,7 @@ void empty(Map& map) {
 
 }  // namespace
 
-void set_parameter_test(ParameterTest test) { frozen_parameter_test = test; }
+void set_parameter_test(ParameterTest test) { parameter_test = test; }
 
 c10::TensorImpl* parameter_of(const at::Tensor& tensor) {
   if (is_parameter(tensor)) return tensor.unsafeGetTensorImpl();
@@ -83,19 +86,65 @@ void Memories::stop() {
   aliases_.clear();
 }
 
-BufferId Memories::see(const at::Tensor& tensor) {
+BufferId Memories::see(const at::Tensor& tensor) { return see(tensor, false); }
+BufferId Memories::see_again(const at::Tensor& tensor) { return see(tensor, true); }
+
+BufferId Memories::see(const at::Tensor& tensor, bool again) {
   if (auto* parameter = parameter_of(tensor)) return see_parameter(tensor, *parameter);
-  const auto found = by_storage_.find(storage_of(tensor));
-  if (found == by_storage_.end()) return meet(tensor);
-  check(found->second, tensor);
-  return found->second;
+  const BufferId known = find(tensor);
+  if (known == kNone) return meet(tensor);
+  check(known, tensor, again);
+  return known;
 }
 
 bool Memories::knows(const at::Tensor& tensor) const {
   return parameter_of(tensor) != nullptr || by_storage_.count(storage_of(tensor)) != 0;
 }
 
-void Memories::check(BufferId buffer, const at::Tensor& tensor) {
+/// The buffer that has the tensor's bytes: a parameter's where it has all of them, so that a write
+/// through `.data` or detach() is a write to the parameter. kNone where none is known.
+BufferId Memories::find(const at::Tensor& tensor) const {
+  const auto found = by_storage_.find(storage_of(tensor));
+  if (found == by_storage_.end()) return kNone;
+  const Memory& first = recording_->memories[found->second];
+  const bool alone = first.next == kNone && !first.is_parameter();
+  // Another storage over the buffer's memory: its bytes are counted from elsewhere.
+  const bool alias = first.storage._unsafe_get_target() != storage_of(tensor);
+  if (alone || alias) return found->second;
+  const Span shown = span_of(tensor);
+  BufferId whole = kNone;
+  BufferId parameters = kNone;
+  for (BufferId buffer = found->second; buffer != kNone;
+       buffer = recording_->memories[buffer].next) {
+    const Memory& memory = recording_->memories[buffer];
+    if (!memory.is_parameter()) whole = buffer;
+    if (memory.is_parameter() && memory.window.contains(shown)) parameters = buffer;
+  }
+  // A storage that operators made is theirs, whoever borrows it for a parameter (FSDP's gathers).
+  const bool made = whole != kNone && !recording_->memories[whole].met;
+  return made || parameters == kNone ? whole : parameters;
+}
+
+void Memories::enter(const c10::StorageImpl* storage, BufferId buffer) {
+  const auto [place, is_first] = by_storage_.emplace(storage, buffer);
+  if (is_first) return;
+  recording_->memories[buffer].next = std::exchange(place->second, buffer);
+}
+
+std::vector<BufferId> Memories::overlapped(BufferId buffer, const at::Tensor& tensor) const {
+  std::vector<BufferId> others;
+  const auto found = by_storage_.find(storage_of(tensor));
+  if (found == by_storage_.end()) return others;
+  if (recording_->memories[found->second].next == kNone) return others;
+  const Span shown = span_of(tensor);
+  for (BufferId other = found->second; other != kNone; other = recording_->memories[other].next) {
+    if (other != buffer && recording_->memories[other].window.overlaps(shown))
+      others.push_back(other);
+  }
+  return others;
+}
+
+void Memories::check(BufferId buffer, const at::Tensor& tensor, bool again) {
   Memory& memory = recording_->memories[buffer];
   const c10::StorageImpl& storage = *storage_of(tensor);
   // The bytes of a parameter may lie elsewhere each time it is gathered.
@@ -105,57 +154,66 @@ void Memories::check(BufferId buffer, const at::Tensor& tensor) {
     lose(buffer);
     memory.refresh(storage);
   }
-  if (!memory.is_parameter()) check_birth(memory, storage, buffer);
+  if (!again && !memory.is_parameter()) check_bytes(buffer);
 }
 
-void Memories::check_birth(Memory& memory, const c10::StorageImpl& storage, BufferId buffer) {
-  if (!memory.birth) return;
-  if (memory.birth->value != memory.current) {
-    memory.birth.reset();
-  } else {
-    auto strong =
-        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(&storage));
-    if (spot_hash(view_over(std::move(strong), memory.birth->geometry)) != memory.birth->hash)
-      lose(buffer);
-  }
+/// Notices what was written through a pointer, which moves no counter.
+void Memories::check_bytes(BufferId buffer) {
+  Memory& memory = recording_->memories[buffer];
+  if (memory.birth && memory.birth->value != memory.current) memory.birth.reset();
+  const auto own = c10::Storage(memory.storage.lock());
+  if (!own) return;
+  memory.exposed = memory.exposed || (memory.resizable && !own.resizable());
+  if ((memory.birth || memory.exposed) && was_written_through_a_pointer(memory, own)) lose(buffer);
+}
+
+bool Memories::was_written_through_a_pointer(const Memory& memory, const c10::Storage& now) const {
+  const bool made = recording_->tape.value(memory.current).producer != kNone;
+  if (memory.exposed && made) return true;  // nothing is left to compare with
+  if (memory.birth) return whole_hash(*now.unsafeGetStorageImpl()) != memory.birth->hash;
+  const Held* held = recording_->find_held(memory.current);
+  if (held == nullptr) return false;
+  if (held->why == Held::Why::copy) return !same_bytes(held->storage, now, held->shown);
+  return held->seen && !is_as_read(*held);
 }
 
 BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter) {
   const auto found = by_parameter_.find(&parameter);
-  const c10::StorageImpl* storage = storage_of(tensor);
-  if (found != by_parameter_.end()) {
-    Memory& memory = recording_->memories[found->second];
-    if (!memory.witness(tensor)) {
-      if (!is_gathered_again(memory, tensor)) lose(found->second);
-      memory.refresh(*storage);
-    }
-    return found->second;
+  if (found == by_parameter_.end()) {
+    const BufferId made = made_here(tensor);
+    if (made == kNone) return add_parameter(tensor, parameter);
+    check(made, tensor, false);
+    return made;
   }
-  const BufferId buffer = buffer_of_parameter(tensor);
-  Memory& memory = recording_->memories[buffer];
-  memory.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(
-      c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&parameter));
-  if (!memory.witness(tensor) || memory.current == kNone) lose(buffer);
-  memory.refresh(*storage);
-  by_parameter_.emplace(&parameter, buffer);
-  return buffer;
+  Memory& memory = recording_->memories[found->second];
+  if (!memory.witness(tensor)) {
+    if (!is_gathered_again(memory, tensor)) lose(found->second);
+    memory.refresh(*storage_of(tensor));
+  }
+  return found->second;
 }
 
-/// The buffer that its storage is known by, so that a write through `.data` or detach() is a write
-/// to the parameter; a new one where the storage is new, or is one that operators made for the
-/// parameter to borrow (FSDP's gathers).
-BufferId Memories::buffer_of_parameter(const at::Tensor& tensor) {
-  const auto known = by_storage_.find(storage_of(tensor));
-  if (known != by_storage_.end()) {
-    const Memory& memory = recording_->memories[known->second];
-    const bool written = recording_->tape.value(memory.current).producer != kNone;
-    if (written && memory.met) lose(known->second);  // of parameters no write is recorded
-    if (!written || memory.met) return known->second;
-  }
+/// The buffer of a leaf that the function itself made: by operators, and not as a parameter, whose
+/// storage may be swapped.
+BufferId Memories::made_here(const at::Tensor& leaf) const {
+  const auto known = by_storage_.find(storage_of(leaf));
+  if (known == by_storage_.end() || is_declared(leaf)) return kNone;
+  const Memory& memory = recording_->memories[known->second];
+  return memory.met || memory.is_parameter() ? kNone : known->second;
+}
+
+BufferId Memories::add_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter) {
   const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
   const BufferId buffer = recording_->tape.add_buffer(bytes);
-  recording_->memories.emplace_back(weakly(tensor));
-  by_storage_.emplace(storage_of(tensor), buffer);
+  Memory& memory = recording_->memories.emplace_back(weakly(tensor));
+  auto self = c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&parameter);
+  memory.window = span_of(at::Tensor(self));
+  memory.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(self);
+  memory.witness(tensor);
+  memory.refresh(*storage_of(tensor));
+  enter(storage_of(tensor), buffer);
+  by_parameter_.emplace(&parameter, buffer);
+  lose(buffer);
   return buffer;
 }
 
@@ -166,12 +224,15 @@ BufferId Memories::meet(const at::Tensor& tensor) {
     if (owner != kNone) {
       aliases_.push_back(weakly(tensor));
       by_storage_.emplace(&storage, owner);
-      if (!is_as_read(owner)) lose(owner);
+      recording_->memories[owner].exposed = true;
+      const Held* held = recording_->find_held(recording_->memories[owner].current);
+      if (held == nullptr || !is_as_read(*held)) lose(owner);
       return owner;
     }
   }
   const BufferId buffer = adopt(tensor);
   recording_->memories[buffer].met = true;
+  recording_->memories[buffer].exposed = !storage.resizable();
   lose(buffer);
   return buffer;
 }
@@ -181,20 +242,20 @@ BufferId Memories::overlapping(const c10::StorageImpl& storage) const {
   const auto* end = begin + storage.nbytes();
   for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
     const Memory& memory = recording_->memories[buffer];
-    const auto* first = static_cast<const char*>(memory.data);
-    if (memory.storage.use_count() > 0 && first < end && begin < first + memory.bytes)
-      return buffer;
+    const auto* first = static_cast<const char*>(memory.data) + memory.window.begin;
+    const auto* last =
+        static_cast<const char*>(memory.data) + std::min(memory.bytes, memory.window.end);
+    if (memory.storage.use_count() > 0 && first < end && begin < last) return buffer;
   }
   return kNone;
 }
 
-/// True iff the buffer holds what was read of it, as far as samples tell.
-bool Memories::is_as_read(BufferId buffer) const {
-  const Held* held = recording_->find_held(recording_->memories[buffer].current);
-  if (held == nullptr || !held->seen) return false;
+/// True iff the bytes are those that were read, as far as samples tell.
+bool Memories::is_as_read(const Held& held) {
+  if (!held.seen) return false;
   const auto shown =
-      held->parameter.defined() ? held->parameter : view_over(held->storage, held->seen->geometry);
-  return has_bytes(shown) && spot_hash(shown) == held->seen->hash;
+      held.parameter.defined() ? held.parameter : view_over(held.storage, held.seen->geometry);
+  return has_bytes(shown) && spot_hash(shown) == held.seen->hash;
 }
 
 bool Memories::is_displaced(BufferId buffer, const at::Tensor& tensor) const {
@@ -212,7 +273,8 @@ BufferId Memories::adopt(const at::Tensor& fresh) {
   Memory& memory = recording_->memories.emplace_back(weakly(fresh));
   memory.refresh(storage);
   memory.witness(fresh);
-  by_storage_[&storage] = buffer;
+  memory.resizable = storage.resizable();
+  enter(&storage, buffer);
   return buffer;
 }
 
@@ -229,17 +291,25 @@ void Memories::settle(BufferId buffer, ValueId value) {
   refresh(buffer);
 }
 
+void Memories::count_is_done(const at::Tensor& tensor) {
+  recording_->memories[see_again(tensor)].count_is_due = false;
+}
+
 void Memories::overwritten(BufferId buffer) {
   lose(buffer);
   refresh(buffer);
 }
 
-/// A parameter that is filled again with what it held is no new value. Samples tell, since nothing
-/// is left of what was there: of a write to a part, a few rows that were changed would not show.
-void Memories::refilled(BufferId buffer, const at::Tensor& tensor, const Held* before) {
-  const bool same_again = before != nullptr && before->parameter.defined() &&
-                          geometry_of(tensor) == before->seen->geometry &&
-                          spot_hash(tensor) == before->seen->hash;
+/// A parameter that is filled again with what it held is no new value. Of a parameter that had been
+/// freed before nothing is left but samples.
+void Memories::refilled(BufferId buffer, const at::Tensor& tensor, const Held* before,
+                        const Held* copy) {
+  const bool whole = before != nullptr && before->parameter.defined() &&
+                     geometry_of(tensor) == before->seen->geometry;
+  const bool same_again =
+      whole && (copy != nullptr
+                    ? shows_the_same(view_over(copy->storage, before->seen->geometry), tensor)
+                    : spot_hash(tensor) == before->seen->hash);
   if (!same_again) lose(buffer);
   refresh(buffer);
 }
@@ -270,11 +340,12 @@ std::vector<ValueId> Memories::live_values() const {
 void Memories::rebuild() {
   by_storage_.clear();
   by_parameter_.clear();
+  for (Memory& memory : recording_->memories) memory.next = kNone;
   for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
     const Memory& memory = recording_->memories[buffer];
     if (memory.is_parameter()) by_parameter_.emplace(memory.parameter._unsafe_get_target(), buffer);
-    if (memory.storage._unsafe_get_target() != nullptr)
-      by_storage_.emplace(memory.storage._unsafe_get_target(), buffer);
+    const auto* storage = memory.storage._unsafe_get_target();
+    if (storage != nullptr) enter(storage, buffer);
   }
   // Foreign storages over an owner's memory are met, and recognized, again.
   aliases_.clear();

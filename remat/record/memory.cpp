@@ -1,6 +1,7 @@
 #include "remat/record/memory.h"
 
 #include <cstring>
+#include <utility>
 
 namespace remat::record {
 
@@ -44,12 +45,19 @@ void Memory::let_go() {
 bool Memory::witness(const at::Tensor& tensor) {
   const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
   if (!counter.enabled()) return true;  // inference tensors count nothing
-  for (const Witness& known : witnesses) {
-    if (identity_of(known.counter) == identity_of(counter))
-      return known.expected == counter.current_version();
+  for (Witness& known : witnesses) {
+    if (identity_of(known.counter) != identity_of(counter)) continue;
+    const uint32_t now = counter.current_version();
+    if (known.expected + 1 == now && std::exchange(count_is_due, false)) known.expected = now;
+    return known.expected == now;
   }
   witnesses.push_back({counter, counter.current_version()});
   return true;
+}
+
+const c10::VariableVersion& Memory::watched_counter() {
+  if (witnesses.empty()) witnesses.push_back({c10::VariableVersion(0), 0});
+  return witnesses.front().counter;
 }
 
 }  // namespace remat::record

@@ -8,7 +8,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "remat/policy/policy.h"
-#include "remat/tape/geometry.h"
+#include "remat/record/view.h"
 #include "remat/tape/ids.h"
 
 namespace remat::record {
@@ -18,6 +18,23 @@ namespace remat::record {
 struct Witness {
   c10::VariableVersion counter;
   uint32_t expected = 0;
+};
+
+/// Counts in-place writes of those who were given a storage: a backward may use what it saved as
+/// scratch.
+class WriteWatch {
+ public:
+  /// The counter for the tensor that is given out.
+  const c10::VariableVersion& counter() {
+    if (!counter_.enabled()) counter_ = c10::VariableVersion(0);
+    return counter_;
+  }
+  [[nodiscard]] bool saw_a_write() const {
+    return counter_.enabled() && counter_.current_version() != 0;
+  }
+
+ private:
+  c10::VariableVersion counter_;
 };
 
 /// What a buffer of the tape is in this process: a storage, weakly held so that recording frees
@@ -30,16 +47,27 @@ struct Memory {
   c10::SmallVector<Witness, 1> witnesses;
   tape::ValueId current = tape::kNone;  ///< the value that the storage holds now
   bool met = false;  ///< the storage came from outside; no operator of the region made it
+  bool resizable = true;  ///< the storage was, when it was first seen
+  /// Its bytes were given to numpy, which makes a storage unresizable, or come from there: what is
+  /// written through an array shows in no counter.
+  bool exposed = false;
+  /// The operator that wrote it last runs in a dispatch mode, which lets autograd count the write
+  /// when the operator itself has ended.
+  bool count_is_due = false;
+  /// Another buffer in the same storage: parameters that share one are a buffer each.
+  tape::BufferId next = tape::kNone;
+  /// Of a parameter: its bytes in the storage.
+  Span window = {0, SIZE_MAX};
 
   /// Set for parameters, which are known by tensor: their storage may be swapped (FSDP, ZeRO-3,
   /// `.data = `).
   c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
 
-  /// What a factory's result held when it was made. A user may since have written it through numpy.
+  /// What a factory's result held when it was made. A user may since have written it through a
+  /// pointer.
   struct Birth {
     tape::ValueId value = tape::kNone;
-    tape::Geometry geometry;
-    uint64_t hash = 0;
+    uint64_t hash = 0;  ///< of all bytes
   };
   std::unique_ptr<Birth> birth;
 
@@ -71,6 +99,8 @@ struct Memory {
   void let_go();
   /// Adds the tensor's counter where it is a new one. Returns false iff a known one moved.
   bool witness(const at::Tensor& tensor);
+  /// A counter that is watched here: whoever is given the bytes is to count its writes by it.
+  const c10::VariableVersion& watched_counter();
 };
 
 }  // namespace remat::record

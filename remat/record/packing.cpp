@@ -14,11 +14,30 @@ using tape::NodeId;
 using tape::ValueId;
 
 void Recorder::pack(Packed& packed, const at::Tensor& tensor) {
-  if (leaf_ != Leaf::none) {
-    pending_.push_back({&packed, tensor, version_of(tensor)});
-    return;
-  }
-  packed.settle(locate(tensor));
+  if (leaf_ == Leaf::none) return packed.settle(locate(tensor));
+  Pending pending{&packed, tensor, version_of(tensor)};
+  if (leaf_ == Leaf::recorded && !written_.empty() && !failure_) note_before(pending);
+  pending_.push_back(std::move(pending));
+}
+
+/// Autograd saves what an in-place operator is about to change while it is still there: the tensor
+/// itself, or a private copy of it. All bytes of a copy are compared, since several tensors may be
+/// written at once.
+void Recorder::note_before(Pending& pending) const {
+  if (kind_of(pending.tensor) != Kind::plain) return;
+  const Pause pause;
+  const auto lock = recording_->lock();
+  const bool copy = !memories_.knows(pending.tensor);
+  const auto is_written = [&](const Written& written) {
+    const bool unchanged = version_of(written.tensor) == reads_[written.read].version;
+    if (!copy) return unchanged && written.tensor.storage().is_alias_of(pending.tensor.storage());
+    return unchanged && shows_the_same(pending.tensor, written.tensor);
+  };
+  const auto found = std::find_if(written_.begin(), written_.end(), is_written);
+  if (found == written_.end()) return;
+  pending.before = reads_[found->read].value;
+  pending.is_copy = copy;
+  pending.spot = spot_hash(pending.tensor);
 }
 
 void Recorder::withdraw(const Packed& packed) {
@@ -31,7 +50,7 @@ void Recorder::settle_pending() {
     pending_.pop_back();
     Location location;
     try {
-      location = locate(pending.tensor, pending.version);
+      location = locate(pending);
     } catch (...) {
       fail(std::current_exception());
       location.reason = Reason::suspended;
@@ -46,8 +65,10 @@ Location Recorder::locate(const at::Tensor& tensor) {
   const Pause pause;
   const auto lock = recording_->lock();
   if (parameter_of(tensor) != nullptr) return Location::kept(Reason::parameter);
-  if (!memories_.knows(tensor)) return pre_image(tensor);
-  const BufferId buffer = memories_.see(tensor);
+  if (!memories_.knows(tensor))
+    return Location::kept(leaf_ == Leaf::none ? Reason::input : Reason::unknown);
+  const BufferId buffer =
+      leaf_ == Leaf::none ? memories_.see(tensor) : memories_.see_again(tensor);
   if (memories_.is_displaced(buffer, tensor)) return Location::kept(Reason::input);
   const ValueId value = recording_->memories[buffer].current;
   Location location = at_value(tensor, value);
@@ -56,27 +77,15 @@ Location Recorder::locate(const at::Tensor& tensor) {
   return location;
 }
 
-/// For a tensor that was saved while an operator that writes it ran: the value is the one before
-/// the write if the count had not moved when it was saved but has moved since.
-Location Recorder::locate(const at::Tensor& tensor, uint32_t version) {
-  const Written* written = failure_ || kind_of(tensor) != Kind::plain ? nullptr : writer_of(tensor);
-  if (written == nullptr) return locate(tensor);
-  const Read& read = reads_[written->read];
-  const bool saved_before = version == read.version && version_of(tensor) != read.version;
-  if (!saved_before) return locate(tensor);
+/// Of a tensor that was saved while an operator ran that writes it, the value is the one before the
+/// write if the count has moved since.
+Location Recorder::locate(const Pending& pending) {
+  const bool changed = pending.is_copy || version_of(pending.tensor) != pending.version;
+  if (failure_ || pending.before == kNone || !changed) return locate(pending.tensor);
   const auto lock = recording_->lock();
-  // Its elements are gone: the hash is of what the operator found.
-  Location location = at_value(tensor, read.value);
-  location.spot = geometry_of(tensor) == geometry_of(written->tensor) ? written->before : 0;
+  Location location = at_value(pending.tensor, pending.before);
+  location.spot = pending.spot;  // of what was saved: its elements may be gone
   return location;
-}
-
-const Recorder::Written* Recorder::writer_of(const at::Tensor& tensor) const {
-  const auto writes_it = [&](const Written& written) {
-    return written.tensor.storage().is_alias_of(tensor.storage());
-  };
-  const auto found = std::find_if(written_.begin(), written_.end(), writes_it);
-  return found == written_.end() ? nullptr : &*found;
 }
 
 Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
@@ -96,6 +105,7 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   location.saved = recording_->tape.add_saved(value, regions_.back().id, location.geometry.bytes());
   location.state = &recording_->saved.emplace_back();
   location.state->pack = pack;
+  location.state->shown = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
   if (is_repeatable(value)) location.spot = spot_hash(tensor);
   return location;
 }
@@ -108,20 +118,6 @@ bool Recorder::is_repeatable(ValueId value) const {
   const auto results = recording_->tape.results(producer);
   const auto index = std::find(results.begin(), results.end(), value) - results.begin();
   return (unrepeatable >> static_cast<uint32_t>(index) & 1U) == 0;
-}
-
-/// In-place operators under grad save a private clone of what they are about to change. That is the
-/// value before the write, and can be recomputed as such.
-Location Recorder::pre_image(const at::Tensor& tensor) {
-  for (const Written& written : written_) {
-    if (written.before == 0 || !(geometry_of(tensor) == geometry_of(written.tensor))) continue;
-    const uint64_t hash = spot_hash(tensor);
-    if (hash != written.before) continue;
-    Location location = at_value(tensor, reads_[written.read].value);
-    location.spot = hash;
-    return location;
-  }
-  return Location::kept(leaf_ == Leaf::none ? Reason::input : Reason::unknown);
 }
 
 }  // namespace remat::record

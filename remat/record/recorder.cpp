@@ -126,6 +126,8 @@ void Recorder::start(std::shared_ptr<Recording> recording) {
   held_bytes_ = 0;
   recorded_ = 0;
   depth_ = 0;
+  modes_.clear();
+  counted_later_.clear();
   last_draw_ = kNone;
   clear_leaf();
   remove_observers();
@@ -222,7 +224,10 @@ void Recorder::begin(const at::RecordFunction& event) {
     op_ = op;
     function_ = event.name();
     leaf_ = classify(event, op, arguments);
-    if (leaf_ == Leaf::none) return;
+    if (leaf_ == Leaf::none) {
+      if (op != nullptr && op->writes && is_for_a_mode()) modes_.push_back(depth_);
+      return;
+    }
     leaf_depth_ = depth_;
     exceptions_ = std::uncaught_exceptions();
     if (leaf_ == Leaf::recorded) begin_recorded(arguments);
@@ -236,6 +241,7 @@ void Recorder::begin(const at::RecordFunction& event) {
 void Recorder::end(const at::RecordFunction& event) {
   if (depth_ == 0) return;  // it began before the region was opened
   const bool ends_leaf = leaf_ != Leaf::none && depth_ == leaf_depth_;
+  if (leaf_ == Leaf::none && !modes_.empty() && modes_.back() == depth_) leave_mode();
   --depth_;
   if (!ends_leaf) return;
   try {
@@ -262,6 +268,7 @@ void Recorder::clear_leaf() {
   leaf_depth_ = 0;
   reads_.clear();
   written_.clear();
+  overlapped_.clear();
   compared_.clear();
   draw_ = kNone;
   recordable_ = true;
@@ -279,15 +286,18 @@ Recorder::Leaf Recorder::classify(const at::RecordFunction& event, const Operato
 bool Recorder::is_transparent(const Operator& op, at::ArrayRef<c10::IValue> arguments) {
   const auto device = device_of(arguments);
   if (op.is_composite(device) || op.is_autocast(device)) return true;
-  if (c10::impl::TorchDispatchModeTLS::any_modes_set() &&
-      !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python)) {
-    return true;
-  }
+  if (is_for_a_mode()) return true;
   bool wrapped = false;
   for_each_tensor(arguments, [&](const at::Tensor& tensor) {
     wrapped = wrapped || kind_of(tensor) == Kind::wrapper;
   });
   return wrapped;
+}
+
+/// True iff a dispatch mode is there to handle the call, which then makes others.
+bool Recorder::is_for_a_mode() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() &&
+         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python);
 }
 
 void Recorder::prune_if_grown() {

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -133,8 +134,15 @@ class Recorder {
     uint32_t read;
     bool overwritten;
     bool statistic;
-    uint64_t before;                  ///< spot hash of what an in-place operator is about to change
-    std::unique_ptr<Held> parameter;  ///< what was held before protect() took a copy
+    bool kept = false;  ///< a policy kept what it held, and keeps what takes its place
+    std::unique_ptr<Held> parameter = nullptr;  ///< what was held before protect() took a copy
+  };
+  /// Another buffer over bytes that the operator writes: parameters may share a storage.
+  struct Overlapped {
+    tape::BufferId buffer;
+    tape::ValueId value;
+    bool overwritten;
+    std::unique_ptr<Held> parameter;
   };
   struct Compared {
     at::Tensor tensor;
@@ -146,6 +154,11 @@ class Recorder {
     Packed* packed;
     at::Tensor tensor;
     uint32_t version;
+    /// What the running operator read and may be about to overwrite, where the tensor has its bytes
+    /// or is autograd's copy of them.
+    tape::ValueId before = tape::kNone;
+    bool is_copy = false;
+    uint64_t spot = 0;  ///< of the tensor, then
   };
   struct Region {
     tape::RegionId id = tape::kOutermost;
@@ -156,10 +169,14 @@ class Recorder {
 
   using Tensors = c10::SmallVector<at::Tensor, 2>;  ///< what an operator makes
 
+  void expect_counts();
+  void leave_mode();
+
   // Which kind of leaf a call is.
   Leaf classify(const at::RecordFunction& event, const Operator* op,
                 at::ArrayRef<c10::IValue> arguments);
   static bool is_transparent(const Operator& op, at::ArrayRef<c10::IValue> arguments);
+  static bool is_for_a_mode();
 
   void begin_recorded(at::ArrayRef<c10::IValue> arguments);
   bool read_argument(const Operator::Argument& argument, bool trains, const at::Tensor& tensor);
@@ -167,6 +184,8 @@ class Recorder {
   [[nodiscard]] std::unique_ptr<Held> copy_of_held_parameter(tape::ValueId value) const;
   [[nodiscard]] bool is_read_too(const Written& written) const;
   void protect(Written& written);
+  void protect_overlapped(const Written& written);
+  std::unique_ptr<Held> protect(tape::ValueId value, const c10::Storage& storage, bool overwritten);
   bool keep_readers(tape::ValueId source);
 
   void end_recorded(const at::RecordFunction& event);
@@ -177,6 +196,7 @@ class Recorder {
   tape::NodeId add_node(const Tensors& fresh);
   void forget_writes();
   void forget_write(Written& written);
+  void forget_overlapped();
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
   void look_what_is_there();
@@ -186,6 +206,7 @@ class Recorder {
   void apply_policy(tape::NodeId node);
   void decide(tape::ValueId value, const policy::Facts& facts);
   void keep(tape::ValueId value, c10::Storage storage);
+  void keep_in_place(std::span<const tape::ValueId> writes);
   tape::ValueId note_name(const at::Tensor& tensor, const std::string& name);
   void carry_out(tape::ValueId value, policy::Decision decision, const at::Tensor& tensor);
   [[nodiscard]] bool casts_parameter() const;
@@ -200,11 +221,10 @@ class Recorder {
 
   // Saved tensors.
   Location locate(const at::Tensor& tensor);
-  Location locate(const at::Tensor& tensor, uint32_t version);
+  Location locate(const Pending& pending);
   Location at_value(const at::Tensor& tensor, tape::ValueId value);
   [[nodiscard]] bool is_repeatable(tape::ValueId value) const;
-  Location pre_image(const at::Tensor& tensor);
-  const Written* writer_of(const at::Tensor& tensor) const;
+  void note_before(Pending& pending) const;
   void settle_pending();
 
   void cut(const Region& region, size_t segments);
@@ -235,8 +255,11 @@ class Recorder {
   CallBuilder call_;
   std::vector<Read> reads_;
   std::vector<Written> written_;
+  std::vector<Overlapped> overlapped_;
   std::vector<Compared> compared_;
   std::vector<Pending> pending_;
+  std::vector<size_t> modes_;  ///< depths of the calls that a dispatch mode is handling
+  std::vector<at::Tensor> counted_later_;  ///< what operators wrote in the outermost of them
   tape::DrawId draw_ = tape::kNone;
   tape::DrawId last_draw_ = tape::kNone;
   bool recordable_ = true;  ///< every argument so far can be recorded

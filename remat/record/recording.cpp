@@ -93,17 +93,28 @@ void Recording::hold(ValueId value, Held entry) {
 }
 
 std::optional<c10::Storage> Recording::held_storage(ValueId value, const Held& entry) {
-  if (entry.why == Held::Why::copy) return entry.storage;
   if (entry.parameter.defined()) return parameter_storage(value, entry);
-  const Memory& memory = memories[tape.value(value).buffer];
-  const bool current = memory.current == value;
-  const bool intact = current && memory.is_intact(*entry.storage.unsafeGetStorageImpl());
+  const bool intact = is_intact(value, entry);
   const bool can_run_again = tape.value(value).producer != kNone;
   if (!intact && can_run_again) return std::nullopt;
   if (!intact) report_changed(value);
   if (entry.seen && spot_hash(view_over(entry.storage, entry.seen->geometry)) != entry.seen->hash)
     report_changed(value);
   return entry.storage;
+}
+
+/// Whether the held storage is as it was when the value was made or read, as far as counters tell.
+bool Recording::is_intact(ValueId value, const Held& entry) const {
+  if (entry.why == Held::Why::copy)
+    return !entry.watch.saw_a_write() && entry.storage.nbytes() >= entry.shown.end;
+  const Memory& memory = memories[tape.value(value).buffer];
+  return memory.current == value && memory.is_intact(*entry.storage.unsafeGetStorageImpl());
+}
+
+const c10::VariableVersion& Recording::counter_of(ValueId value) {
+  Held* entry = find_held(value);
+  if (entry != nullptr && entry->why == Held::Why::copy) return entry->watch.counter();
+  return memories[tape.value(value).buffer].watched_counter();
 }
 
 /// Where the parameter lies now: sharded training may have moved it since it was read.
@@ -179,7 +190,7 @@ std::vector<ValueId> Recording::unreleased() const {
 
 bool Recording::is_kept(ValueId value) const {
   const Held* entry = find_held(value);
-  return entry != nullptr && entry->why != Held::Why::source;
+  return entry != nullptr && entry->why != Held::Why::source && is_intact(value, *entry);
 }
 
 void Recording::let_go(std::vector<std::unique_ptr<Held>>& freed) {
@@ -214,6 +225,7 @@ void Recording::prune(const std::vector<ValueId>& roots,
   if (whole) {
     drop_unneeded(wanted, kept, freed);
     let_go_of_dead_storages();
+    let_go_of_dead_tensors();
     return;
   }
   std::vector<bool> needed_nodes(tape.nodes(), false);
@@ -240,6 +252,7 @@ void Recording::prune(const std::vector<ValueId>& roots,
     if (source) source->renumber(left.values);
   }
   let_go_of_dead_storages();
+  let_go_of_dead_tensors();
 }
 
 void Recording::copy_shared(std::vector<std::unique_ptr<Held>>& freed) {
@@ -253,6 +266,7 @@ void Recording::copy_shared(std::vector<std::unique_ptr<Held>>& freed) {
     Held copy;
     copy.why = Held::Why::copy;
     copy.storage = copy_of(held[value]->storage);
+    copy.shown = {0, copy.storage.nbytes()};
     freed.push_back(std::exchange(held[value], std::make_unique<Held>(std::move(copy))));
   }
 }
@@ -262,6 +276,12 @@ void Recording::let_go_of_dead_storages() {
   if (memories.size() <= kFew) return;
   for (Memory& memory : memories) {
     if (memory.storage.use_count() == 0) memory.let_go();
+  }
+}
+
+void Recording::let_go_of_dead_tensors() {
+  for (SavedState& state : saved) {
+    if (state.shown.use_count() == 0) state.shown.reset();
   }
 }
 
@@ -286,8 +306,10 @@ void Recording::keep_only(const tape::Tape::Renumbering& left,
     if (left.buffers[id] == kNone) continue;
     if (next != id) memories[next] = std::move(memories[id]);
     Memory& memory = memories[next++];
+    const ValueId was = memory.current;
     memory.current = memory.current == kNone ? kNone : left.values[memory.current];
-    if (memory.birth) memory.birth->value = left.values[memory.birth->value];
+    if (memory.birth && memory.birth->value != was) memory.birth.reset();
+    if (memory.birth) memory.birth->value = memory.current;
   }
   memories.erase(memories.begin() + static_cast<ptrdiff_t>(next), memories.end());
 }
@@ -309,7 +331,7 @@ int64_t Recording::held_bytes() {
   const auto locked = lock();
   int64_t bytes = source ? source->cached_bytes() : 0;
   for (const auto& entry : held) {
-    if (entry && entry->storage) bytes += static_cast<int64_t>(entry->storage.nbytes());
+    if (entry && entry->storage) bytes += static_cast<int64_t>(own_bytes(entry->storage));
   }
   return bytes;
 }

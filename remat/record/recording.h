@@ -28,7 +28,9 @@ struct Held {
   };
   Why why = Why::source;
   bool saved = false;  ///< by autograd as well: in plain training, too, nobody may change it
+  Span shown;          ///< of a copy and of what will be one: the bytes that operators read
   c10::Storage storage;
+  WriteWatch watch;  ///< of a copy
   at::Tensor parameter;  ///< defined iff the value is a parameter's, whose storage may be swapped
 
   /// How a value lay when it was first read, and a hash of what was there.
@@ -50,6 +52,8 @@ bool is_small(const c10::Storage& storage);
 struct SavedState {
   uint32_t pack = 0;  ///< values that autograd saved before this one, kept ones included
   std::atomic<bool> released{false};  ///< the handle is gone; written without a lock
+  /// The tensor object that autograd saved, while the program has it.
+  c10::weak_intrusive_ptr<c10::TensorImpl> shown{c10::intrusive_ptr<c10::TensorImpl>()};
   int64_t served_in = kNever;         ///< the graph task that last asked for it
 
   static constexpr int64_t kNever = -2;
@@ -57,13 +61,19 @@ struct SavedState {
 
 class Recording;
 
+/// A storage for backward. Others may go on using it.
+struct Given {
+  c10::Storage storage;
+  c10::VariableVersion counter;  ///< by which they see that it was written; disabled: there are none
+};
+
 /// Gives the bytes of saved tensors back. Declared here, since handles ask for it; implemented by
 /// replay.
 class Source {
  public:
   virtual ~Source() = default;
   /// The storage of the saved tensor's value as the forward pass saw it.
-  virtual c10::Storage fetch(Recording& recording, tape::SavedId saved) = 0;
+  virtual Given fetch(Recording& recording, tape::SavedId saved) = 0;
   /// The handle of a saved tensor is gone. Called with no lock held; never waits for one.
   virtual void forget(Recording& recording, tape::SavedId saved) = 0;
   /// Value ids changed.
@@ -112,13 +122,15 @@ class Recording : public std::enable_shared_from_this<Recording> {
     return value < held.size() ? held[value].get() : nullptr;
   }
   void hold(tape::ValueId value, Held entry);
-  /// Whether a copy or a policy's value is held: it need not be made again.
+  /// Whether a copy or a policy's value is held, as it was made: it need not be made again.
   [[nodiscard]] bool is_kept(tape::ValueId value) const;
 
   /// The storage that holds the value now without running anything: a held one, or the original if
   /// it lives and nobody changed it. Nothing otherwise. Throws where the value can only come from
   /// outside and was changed there.
   std::optional<c10::Storage> at_hand(tape::ValueId value);
+  /// The counter for whoever is given the storage that is at hand.
+  const c10::VariableVersion& counter_of(tape::ValueId value);
   /// Like at_hand, but of the original only.
   std::optional<c10::Storage> original(tape::ValueId value);
   /// True iff the value is a parameter's, held as the tensor.
@@ -160,7 +172,9 @@ class Recording : public std::enable_shared_from_this<Recording> {
   void keep_only(const tape::Tape::Renumbering& left, std::vector<std::unique_ptr<Held>>& freed);
   void drop_unused_draws();
   void let_go_of_dead_storages();
+  void let_go_of_dead_tensors();
   std::optional<c10::Storage> held_storage(tape::ValueId value, const Held& entry);
+  [[nodiscard]] bool is_intact(tape::ValueId value, const Held& entry) const;
   c10::Storage parameter_storage(tape::ValueId value, const Held& entry) const;
   [[noreturn]] void report_changed(tape::ValueId value) const;
 

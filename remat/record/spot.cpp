@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "remat/record/view.h"
+
 namespace remat::record {
 
 namespace {
@@ -57,7 +62,7 @@ const char* first_element(const at::TensorImpl& impl) {
 uint64_t spot_hash(const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   const int64_t count = impl->numel();
-  if (count == 0 || impl->device_type() != c10::kCPU) return 0;
+  if (count == 0 || impl->device_type() != c10::kCPU || !has_bytes(tensor)) return 0;
   const size_t size = impl->itemsize();
   const auto* base = first_element(*impl);
   const int64_t samples = std::min(count, kSamples);
@@ -73,9 +78,14 @@ uint64_t spot_hash(const at::Tensor& tensor) {
                 [&](int64_t i) { return offset_of(index(i), sizes, strides); });
 }
 
+uint64_t whole_hash(const c10::StorageImpl& storage) {
+  if (storage.device_type() != c10::kCPU || storage.data() == nullptr) return 0;
+  return XXH3_64bits(storage.data(), storage.nbytes()) | 1U;
+}
+
 std::vector<uint64_t> block_hashes(const at::Tensor& tensor, int64_t block) {
   const auto* impl = tensor.unsafeGetTensorImpl();
-  const int64_t count = impl->numel();
+  const int64_t count = has_bytes(tensor) ? impl->numel() : 0;
   const auto* base = first_element(*impl);
   const auto sizes = impl->sizes();
   const auto strides = impl->strides();

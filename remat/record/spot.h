@@ -12,8 +12,12 @@ namespace remat::record {
 /// not one of them.
 uint64_t spot_hash(const at::Tensor& tensor);
 
+/// Hash of all bytes of a storage, 0 where they cannot be read from the host. Takes as long as
+/// reading them: for what a rule of the recorder decides by.
+uint64_t whole_hash(const c10::StorageImpl& storage);
+
 /// A hash of every `block` elements of a plain CPU tensor, in logical order; the last may be of
-/// fewer.
+/// fewer. Empty where the tensor has no bytes.
 std::vector<uint64_t> block_hashes(const at::Tensor& tensor, int64_t block);
 
 }  // namespace remat::record

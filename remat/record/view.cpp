@@ -1,8 +1,10 @@
 #include "remat/record/view.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
+#include <variant>
 
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -42,6 +44,22 @@ at::Tensor bytes_of(const c10::Storage& storage) {
   return view_over(storage, geometry);
 }
 
+/// What a storage owns that shows only the bytes from `begin` on. Its data pointer is where byte 0
+/// would be, so that geometry of the whole storage holds; nothing before `begin` may be read.
+struct Window {
+  std::variant<c10::DataPtr, c10::Storage> owner;
+  size_t begin;
+};
+
+void let_go_of_window(void* window) { delete static_cast<Window*>(window); }
+
+/// A storage whose byte `begin` lies at `start`.
+c10::Storage window_at(char* start, size_t begin, size_t bytes, c10::Device device,
+                       std::variant<c10::DataPtr, c10::Storage> owner) {
+  c10::DataPtr data(start - begin, new Window{std::move(owner), begin}, &let_go_of_window, device);
+  return {c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr, false};
+}
+
 /// Memory for `bytes` whose address modulo 64 is `remainder`.
 c10::DataPtr allocate_host(size_t bytes, size_t remainder) {
   c10::DataPtr block = c10::GetAllocator(c10::kCPU)->allocate(bytes + remainder);
@@ -52,12 +70,13 @@ c10::DataPtr allocate_host(size_t bytes, size_t remainder) {
   return {start + remainder, context, deleter, c10::Device(c10::kCPU)};
 }
 
-c10::Storage host_copy_of(const c10::Storage& storage) {
-  const size_t bytes = storage.nbytes();
-  const size_t remainder = reinterpret_cast<uintptr_t>(storage.data()) % kAlignment;
-  auto block = allocate_host(bytes, remainder);
-  if (bytes != 0) std::memcpy(block.get(), storage.data(), bytes);  // both may be null
-  return {c10::Storage::use_byte_size_t(), bytes, std::move(block), c10::GetAllocator(c10::kCPU),
+/// A storage of `end` bytes on the host of which those from `begin` on exist, aligned as they were
+/// in a storage at `address`.
+c10::Storage allocate_host_window(size_t begin, size_t end, uintptr_t address) {
+  auto block = allocate_host(end - begin, (address + begin) % kAlignment);
+  auto* start = static_cast<char*>(block.get());
+  if (begin != 0) return window_at(start, begin, end, c10::Device(c10::kCPU), std::move(block));
+  return {c10::Storage::use_byte_size_t(), end, std::move(block), c10::GetAllocator(c10::kCPU),
           false};
 }
 
@@ -117,7 +136,31 @@ bool covers_storage(const at::Tensor& tensor) {
 }
 
 bool has_bytes(const at::Tensor& tensor) {
-  return static_cast<int64_t>(tensor.storage().nbytes()) >= geometry_of(tensor).reach();
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  return impl->numel() == 0 || span_of(tensor).end <= impl->unsafe_storage().nbytes();
+}
+
+Span span_of(const at::Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  const auto begin = static_cast<size_t>(impl->storage_offset());
+  if (impl->numel() == 0) return {begin * impl->itemsize(), begin * impl->itemsize()};
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  size_t last = begin;
+  for (size_t dim = 0; dim < sizes.size(); ++dim)
+    last += static_cast<size_t>((sizes[dim] - 1) * strides[dim]);
+  return {begin * impl->itemsize(), (last + 1) * impl->itemsize()};
+}
+
+Span span_of(const tape::Geometry& geometry) {
+  const auto begin = static_cast<size_t>(geometry.offset) * geometry.dtype.bytes;
+  return {begin, std::max(begin, static_cast<size_t>(geometry.reach()))};
+}
+
+size_t own_bytes(const c10::Storage& storage) {
+  const auto& data = storage.data_ptr();
+  if (data.get_deleter() != &let_go_of_window) return storage.nbytes();
+  return storage.nbytes() - static_cast<const Window*>(data.get_context())->begin;
 }
 
 c10::Storage storage_as(const at::Tensor& tensor, const tape::Geometry& geometry,
@@ -128,17 +171,13 @@ c10::Storage storage_as(const at::Tensor& tensor, const tape::Geometry& geometry
   const bool aligned = (reinterpret_cast<uintptr_t>(start) - address) % kAlignment == 0;
   if (!aligned && tensor.is_cpu()) return copy_as(tensor, geometry, address);
   if (shift == 0) return storage;
-  const auto let_go = [](void* owner) { delete static_cast<c10::Storage*>(owner); };
-  c10::DataPtr window(start, new c10::Storage(storage), let_go, storage.device());
-  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(geometry.reach()), std::move(window),
-          nullptr, false};
+  const Span shown = span_of(geometry);
+  return window_at(start + shown.begin, shown.begin, shown.end, storage.device(), storage);
 }
 
 c10::Storage copy_as(const at::Tensor& tensor, const tape::Geometry& geometry, uintptr_t address) {
-  const auto bytes = static_cast<size_t>(geometry.reach());
-  auto storage = tensor.is_cpu() ? c10::Storage(c10::Storage::use_byte_size_t(), bytes,
-                                                allocate_host(bytes, address % kAlignment),
-                                                c10::GetAllocator(c10::kCPU), false)
+  const Span shown = span_of(geometry);
+  auto storage = tensor.is_cpu() ? allocate_host_window(shown.begin, shown.end, address)
                                  : zeros(geometry.reach(), geometry.device);
   const at::AutoDispatchBelowADInplaceOrView below;
   view_over(storage, geometry).copy_(tensor);
@@ -146,8 +185,44 @@ c10::Storage copy_as(const at::Tensor& tensor, const tape::Geometry& geometry, u
 }
 
 c10::Storage copy_of(const c10::Storage& storage) {
-  if (storage.device_type() == c10::kCPU) return host_copy_of(storage);
-  return bytes_of(storage).clone().storage();
+  return copy_of(storage, {storage.nbytes() - own_bytes(storage), storage.nbytes()});
+}
+
+c10::Storage copy_of(const c10::Storage& storage, Span part) {
+  if (storage.device_type() != c10::kCPU) return bytes_of(storage).clone().storage();
+  const auto* bytes = static_cast<const char*>(storage.data());
+  auto copy = allocate_host_window(part.begin, part.end, reinterpret_cast<uintptr_t>(bytes));
+  const size_t count = part.end - part.begin;
+  auto* start = static_cast<char*>(copy.mutable_data()) + part.begin;
+  if (count != 0) std::memcpy(start, bytes + part.begin, count);  // both may be null
+  return copy;
+}
+
+bool shows_the_same(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.is_cpu() || !has_bytes(a) || !has_bytes(b)) return false;
+  const auto geometry = geometry_of(a);
+  if (!(geometry == geometry_of(b))) return false;
+  const Span shown = span_of(geometry);
+  if (a.is_non_overlapping_and_dense()) return same_bytes(a.storage(), b.storage(), shown);
+  auto words = geometry;  // compared as bits: NaN is equal to itself, and 0.0 is not -0.0
+  const auto type = geometry.dtype.bytes == 8   ? c10::ScalarType::Long
+                    : geometry.dtype.bytes == 4 ? c10::ScalarType::Int
+                    : geometry.dtype.bytes == 2 ? c10::ScalarType::Short
+                                                : c10::ScalarType::Byte;
+  words.dtype = dtype_of(type);
+  words.conjugate = words.negative = false;
+  return geometry.dtype.bytes <= 8 &&
+         at::equal(view_over(a.storage(), words), view_over(b.storage(), words));
+}
+
+bool same_bytes(const c10::Storage& a, const c10::Storage& b, Span part) {
+  const bool readable = a.device_type() == c10::kCPU && b.device_type() == c10::kCPU;
+  if (!readable || part.end > a.nbytes() || part.end > b.nbytes()) return false;
+  const size_t count = part.end - part.begin;
+  const auto at = [&](const c10::Storage& storage) {
+    return static_cast<const char*>(storage.data()) + part.begin;
+  };
+  return count == 0 || std::memcmp(at(a), at(b), count) == 0;
 }
 
 c10::Storage zeros(int64_t bytes, tape::Device device) {

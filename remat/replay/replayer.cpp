@@ -34,7 +34,7 @@ std::vector<uint32_t> count_by_value(const Recording& recording, std::span<const
 
 }  // namespace
 
-c10::Storage Replayer::fetch(Recording& recording, SavedId saved) {
+record::Given Replayer::fetch(Recording& recording, SavedId saved) {
   if (recording.whole) recording.announce_backward();
   Freed freed;  // destroyed after the lock is released
   std::vector<std::unique_ptr<record::Held>> let_go;
@@ -42,15 +42,25 @@ c10::Storage Replayer::fetch(Recording& recording, SavedId saved) {
   const int64_t task = torch::autograd::get_current_graph_task_id();
   enter_graph_task(task, freed);
   const bool first_time = std::exchange(recording.saved[saved].served_in, task) != task;
-  if (first_time && recording.profile) note_asked(recording, saved);
+  const bool profiled = recording.profile && !recording.on_backward;  // else forward goes on
+  if (first_time && profiled) note_asked(recording, saved);
   if (first_time && schedule_) advance(recording, saved, freed, let_go);
   const ValueId value = recording.tape.saved()[saved].value;
-  const auto cached = cache_.find(value);
-  const bool is_cached = cached != cache_.end();
-  auto storage = is_cached ? cached->second.storage : replay(recording, saved, freed);
-  if (first_time && is_cached) served(value, freed);
-  if (first_time && recording.profile) note_served(recording, value, storage);
-  return storage;
+  Cached* cached = find_cached(value);
+  auto given = cached != nullptr ? record::Given{cached->storage, cached->watch.counter()}
+                                 : replay(recording, saved, freed);
+  if (first_time && cached != nullptr) served(value, freed);
+  if (first_time && profiled) note_served(recording, value, given.storage);
+  return given;
+}
+
+/// Null where the value is not cached. One that a backward has written is dropped: it is made again.
+Replayer::Cached* Replayer::find_cached(ValueId value) {
+  const auto found = cache_.find(value);
+  if (found == cache_.end()) return nullptr;
+  if (found->second.is_intact()) return &found->second;
+  cache_.erase(found);
+  return nullptr;
 }
 
 /// Backward asks for each saved tensor once a graph task. A new one (retain_graph) starts with
@@ -105,8 +115,9 @@ bool Replayer::run_step(Recording& recording, Schedule::Step step, ValueId asked
   auto wanted_by = count_by_value(recording, pending(recording, kNone));
   ++wanted_by[asked];
   for (const auto& made : schedule_->holds[step]) {
-    cache_[made.value] =
-        Cached{std::move(storages[made.value]), wanted_by[made.value], true, made.until};
+    cache_.erase(made.value);
+    cache_.emplace(made.value, Cached{std::move(storages[made.value]), wanted_by[made.value], true,
+                                      made.until});
   }
   has_boundaries_ = true;
   return true;
@@ -129,8 +140,8 @@ bool Replayer::can_run(Recording& recording, std::span<const tape::NodeId> nodes
 }
 
 std::optional<c10::Storage> Replayer::at_hand(Recording& recording, ValueId value) {
-  const auto cached = cache_.find(value);
-  return cached != cache_.end() ? cached->second.storage : recording.at_hand(value);
+  const Cached* cached = find_cached(value);
+  return cached != nullptr ? cached->storage : recording.at_hand(value);
 }
 
 void Replayer::drop_expired(Schedule::Step step, Freed& freed) {
@@ -192,11 +203,12 @@ int64_t Replayer::own_bytes() {
 // ---- On demand
 // -----------------------------------------------------------------------------------
 
-c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed) {
+record::Given Replayer::replay(Recording& recording, SavedId saved, Freed& freed) {
   const tape::Saved asked = recording.tape.saved()[saved];
   // A schedule says when each value goes; asking the tape at every saved tensor would cost a walk.
   if (has_boundaries_ && !schedule_) drop_boundaries(recording, asked.value, freed);
-  if (auto there = this->at_hand(recording, asked.value)) return std::move(*there);
+  if (auto there = this->at_hand(recording, asked.value))
+    return {std::move(*there), recording.counter_of(asked.value)};
   Storages hand(recording.tape.values());  // keeps what was found at hand alive until it is read
   const auto at_hand = [&](ValueId value) {
     if (hand[value]) return true;
@@ -223,7 +235,9 @@ c10::Storage Replayer::replay(Recording& recording, SavedId saved, Freed& freed)
   }
   hold(recording, others, std::move(made));
   std::move(hand.begin(), hand.end(), std::back_inserter(freed));
-  return storage;
+  Cached* cached = find_cached(asked.value);
+  return {std::move(storage),
+          cached == nullptr ? c10::VariableVersion() : cached->watch.counter()};
 }
 
 void Replayer::hold(const Recording& recording, std::span<const SavedId> pending, Storages made) {
@@ -232,7 +246,7 @@ void Replayer::hold(const Recording& recording, std::span<const SavedId> pending
     if (!made[value]) continue;
     const bool boundary = wanted_by[value] == 0;
     has_boundaries_ = has_boundaries_ || boundary;
-    cache_.emplace(value, Cached{std::move(made[value]), wanted_by[value], boundary, 0});
+    cache_.emplace(value, Cached{std::move(made[value]), wanted_by[value], boundary});
   }
 }
 

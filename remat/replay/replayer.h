@@ -24,7 +24,7 @@ class Replayer final : public record::Source {
   /// The backward pass that asked last, as autograd numbers them.
   [[nodiscard]] int64_t graph_task() const { return graph_task_; }
 
-  c10::Storage fetch(record::Recording& recording, tape::SavedId saved) override;
+  record::Given fetch(record::Recording& recording, tape::SavedId saved) override;
   void forget(record::Recording& recording, tape::SavedId saved) override;
   void renumber(const std::vector<tape::ValueId>& values) override;
   [[nodiscard]] int64_t cached_bytes() const override;
@@ -36,6 +36,13 @@ class Replayer final : public record::Source {
     uint32_t wanted_by = 0;    ///< pending saved tensors that are this value
     bool boundary = false;     ///< later replays start from it
     Schedule::Step until = 0;  ///< where a schedule is followed: the last step that uses it
+    size_t bytes = storage.nbytes();
+    record::WriteWatch watch = {};
+
+    /// False where a backward that was given it has written or freed it.
+    [[nodiscard]] bool is_intact() const {
+      return !watch.saw_a_write() && storage.nbytes() == bytes;
+    }
   };
   using Freed = std::vector<c10::Storage>;
 
@@ -52,7 +59,8 @@ class Replayer final : public record::Source {
   void note_served(record::Recording& recording, tape::ValueId value, const c10::Storage& storage);
   /// Of the values that replays made, those that somebody still holds.
   int64_t own_bytes();
-  c10::Storage replay(record::Recording& recording, tape::SavedId saved, Freed& freed);
+  record::Given replay(record::Recording& recording, tape::SavedId saved, Freed& freed);
+  Cached* find_cached(tape::ValueId value);
   void hold(const record::Recording& recording, std::span<const tape::SavedId> pending,
             Storages made);
   void served(tape::ValueId value, Freed& freed);

@@ -84,10 +84,25 @@ void Handle::verify(const c10::Storage& storage) const {
   recording_->verification->check_saved(where_.saved, value, storage);
 }
 
+/// The tensor object that autograd saved, where the program still has it over this storage: a
+/// backward that writes or returns it then does so with the program's own, as in plain training.
+at::Tensor Handle::shown(const c10::Storage& storage) const {
+  auto tensor = at::Tensor(where_.state->shown.lock());
+  const bool is_it = tensor.defined() && tensor.has_storage() &&
+                     tensor.storage().is_alias_of(storage) &&
+                     record::geometry_of(tensor) == where_.geometry;
+  return is_it ? tensor : at::Tensor();
+}
+
 at::Tensor Handle::recomputed() const {
-  auto storage = recording_->source->fetch(*recording_, where_.saved);
-  if (recording_->verification) verify(storage);
-  auto tensor = record::view_over(std::move(storage), where_.geometry);
+  auto given = recording_->source->fetch(*recording_, where_.saved);
+  if (recording_->verification) verify(given.storage);
+  auto tensor = shown(given.storage);
+  if (!tensor.defined()) {
+    tensor = record::view_over(std::move(given.storage), where_.geometry);
+    if (given.counter.enabled())
+      tensor.unsafeGetTensorImpl()->set_version_counter(given.counter);
+  }
   if (where_.spot == 0 || record::spot_hash(tensor) == where_.spot) return tensor;
   const auto lock = recording_->lock();
   const auto& value = recording_->tape.value(recording_->tape.saved()[where_.saved].value);

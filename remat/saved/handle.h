@@ -23,6 +23,7 @@ class Handle final : public torch::autograd::SavedVariableHooks, public record::
  private:
   at::Tensor kept() const;
   at::Tensor recomputed() const;
+  at::Tensor shown(const c10::Storage& storage) const;
   void verify(const c10::Storage& storage) const;
 
   std::shared_ptr<record::Recording> recording_;  ///< null once the tensor is kept and

@@ -56,6 +56,7 @@ TEST(AutocastTest, OperatorsThatRunInFloatAreReplayed) {
 TEST(AutocastTest, ACastOfAParameterIsKept) {
   const auto x = constant();
   const auto w = leaf();
+  const auto v = leaf();
   const auto saved = saved_by([&] {
     const AutocastScope autocast;
     static_cast<void>(x.mm(w));
@@ -65,7 +66,7 @@ TEST(AutocastTest, ACastOfAParameterIsKept) {
   EXPECT_EQ(saved, "recomputed 32");
   EXPECT_EQ(saved_by([&] {
               const AutocastScope autocast;
-              static_cast<void>(leaf().mm(w));
+              static_cast<void>(v.mm(w));
             }),
             "policy 64");
 }
