@@ -128,6 +128,7 @@ def reset_stats() -> None: ...
 def open_nodes() -> int:
     """Nodes of the tape that is open on this thread, 0 where none is."""
 
+def set_always_recompute(always: bool) -> None: ...
 def total_held_bytes() -> int:
     """Bytes of tensors that all tapes hold."""
 

@@ -1,5 +1,8 @@
 """What tests ask of the recorder; not for users."""
 
+import contextlib
+from collections.abc import Iterator
+
 from remat import _C
 
 
@@ -11,3 +14,13 @@ def nodes() -> int:
 def kept_bytes() -> int:
     """Bytes that all tapes hold: inputs, kept values, and what replays made."""
     return _C.total_held_bytes()
+
+
+@contextlib.contextmanager
+def always_recompute() -> Iterator[None]:
+    """Regions recompute even where that saves nothing: tensors of tests are small."""
+    _C.set_always_recompute(True)
+    try:
+        yield
+    finally:
+        _C.set_always_recompute(False)

@@ -239,6 +239,7 @@ void add_counters(py::module_& m) {
   m.def("stats", &stats);
   m.def("reset_stats", &remat::reset_stats);
   m.def("open_nodes", &open_nodes);
+  m.def("set_always_recompute", &remat::record::set_always_recompute, py::arg("always"));
   m.def("total_held_bytes", &remat::record::Recording::total_held_bytes);
   m.def("install_allocator", &remat::memory::install);
   m.def("allocator_is_installed", &remat::memory::is_installed);

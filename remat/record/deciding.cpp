@@ -41,7 +41,8 @@ void Recorder::keep_in_place(std::span<const ValueId> writes) {
   for (const Written& written : written_) {
     if (written.statistic) continue;
     const ValueId value = writes[next++];
-    if (written.kept && !is_kept_by_policy(value)) keep(value, written.tensor.storage());
+    if (written.kept && !is_kept_by_policy(value)) 
+      keep(value, written.tensor.storage(), geometry_of(written.tensor));
   }
 }
 
@@ -54,7 +55,8 @@ void Recorder::decide(ValueId value, const Facts& facts) {
   if (named_later) memory.told = std::make_unique<Memory::Told>(Memory::Told{facts, module(), {}});
   const auto decision = regions_.back().policy(facts);
   if (!cast && decision == Decision::recompute) return;
-  if (auto storage = memory.storage.lock()) keep(value, c10::Storage(std::move(storage)));
+  if (auto storage = memory.storage.lock())
+    keep(value, c10::Storage(std::move(storage)), *facts.geometry);
 }
 
 /// A cast of a parameter lives in autocast's cache anyway, and the parameter may be updated before
@@ -64,18 +66,19 @@ bool Recorder::casts_parameter() const {
          recording_->memories[reads_[0].buffer].is_trained();
 }
 
-void Recorder::keep(ValueId value, c10::Storage storage) {
+void Recorder::keep(ValueId value, c10::Storage storage, const tape::Geometry& geometry) {
   Held held;
   held.why = Held::Why::policy;
   held.storage = std::move(storage);
   held_bytes_ += held.storage.nbytes();
+  if (recording_->hooked) held.seen = Held::Seen{geometry, 0, 0, 0};
   const auto lock = recording_->lock();
   recording_->hold(value, std::move(held));
 }
 
 bool Recorder::is_kept_by_policy(ValueId value) const {
   const Held* held = recording_->find_held(value);
-  return held != nullptr && held->why == Held::Why::policy;
+  return held != nullptr && held->why == Held::Why::policy && !held->kept_for_now;
 }
 
 // ---- Modules
@@ -133,7 +136,7 @@ void Recorder::carry_out(ValueId value, Decision decision, const at::Tensor& ten
   const bool keeps = decision == Decision::keep;
   if (keeps == is_kept_by_policy(value)) return;
   std::unique_ptr<Held> freed;  // destroyed after the lock is released
-  if (keeps) keep(value, tensor.storage());
+  if (keeps) keep(value, tensor.storage(), geometry_of(tensor));
   const auto lock = recording_->lock();
   if (!keeps) freed = std::move(recording_->held[value]);
   const auto& saved = recording_->tape.saved();

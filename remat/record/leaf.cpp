@@ -189,7 +189,9 @@ bool Recorder::keep_readers(ValueId source) {
   if (results.empty()) return false;  // only the operator that is about to run reads it
   for (auto& [result, storage] : results) {
     Held kept;
+    kept.may_be_given = true;
     kept.storage = std::move(storage);
+    kept.shown = {0, kept.storage.nbytes()};
     recording_->hold(result, std::move(kept));
     tape.make_source(result);
   }
@@ -206,12 +208,11 @@ tape::DrawId Recorder::observe_draw(at::ArrayRef<c10::IValue> arguments, bool& r
   if (!generator.defined()) generator = default_generator(device_of(arguments));
   readable = generator.defined();
   if (!readable) return kNone;
-  auto& draws = recording_->draws;
-  const Draw* last = last_draw_ == kNone ? nullptr : &draws[last_draw_];
-  auto draw = observe(std::move(generator), last);
+  auto draw = draw_log_.observe(std::move(generator));
   readable = draw.has_value();
   if (!readable) return kNone;
-  if (last == nullptr || !draw->state.is_same(last->state)) {
+  auto& draws = recording_->draws;
+  if (last_draw_ == kNone || !(*draw == draws[last_draw_])) {
     draws.push_back(std::move(*draw));
     last_draw_ = static_cast<tape::DrawId>(draws.size() - 1);
   }
@@ -224,22 +225,28 @@ void Recorder::begin_opaque(at::ArrayRef<c10::IValue> arguments) {
   for_each_tensor(arguments, [&](const at::Tensor& tensor) {
     if (kind_of(tensor) != Kind::plain || !memories_.knows(tensor)) return;
     const ValueId value = recording_->memories[memories_.see(tensor)].current;
-    compared_.push_back({tensor, spot_hash(tensor), value, copy_of_held_parameter(value)});
+    compared_.push_back({tensor, hash_for_comparison(tensor), value, copy_of_source(value)});
   });
 }
 
-/// Nobody can say whether custom code will change a parameter that an earlier node read: a small
-/// one is copied in case it does.
-std::unique_ptr<Held> Recorder::copy_of_held_parameter(ValueId value) const {
+/// Samples where the arguments count as written in any case, and equal ones tell only a parameter
+/// that was gathered again; else all bytes.
+uint64_t Recorder::hash_for_comparison(const at::Tensor& tensor) const {
+  const bool distrusted = op_ != nullptr && op_->trust == Operator::Trust::distrust;
+  return distrusted ? spot_hash(tensor) : span_hash(tensor);
+}
+
+/// Nobody can say whether custom code will change what an earlier node read and cannot be made
+/// again: where it is small it is copied in case it does.
+std::unique_ptr<Held> Recorder::copy_of_source(ValueId value) const {
   const Held* held = recording_->find_held(value);
-  if (held == nullptr || !held->parameter.defined() || !has_bytes(held->parameter)) return nullptr;
-  const bool as_read = spot_hash(held->parameter) == held->seen->hash;
-  if (!as_read || !is_small(held->parameter.storage())) return nullptr;
-  auto copy = std::make_unique<Held>();
-  copy->why = Held::Why::copy;
-  copy->storage = copy_as(held->parameter, held->seen->geometry, held->seen->address);
-  copy->shown = span_of(held->seen->geometry);
-  return copy;
+  if (held == nullptr || held->why != Held::Why::source || !is_small(*held)) return nullptr;
+  if (!held->parameter.defined())
+    return held_copy(copy_of(held->storage), {0, held->storage.nbytes()});
+  const auto& seen = *held->seen;
+  const bool as_read = has_bytes(held->parameter) && spot_hash(held->parameter) == seen.hash;
+  if (!as_read) return nullptr;
+  return held_copy(copy_as(held->parameter, seen.geometry, seen.address), span_of(seen.geometry));
 }
 
 // ---- After an operator ran
@@ -371,27 +378,35 @@ void Recorder::hold_sources(NodeId node) {
   }
 }
 
+/// As it is: a copy is taken when the region closes, of what may then still change. What numpy
+/// writes shows at the next sight only beside a copy.
 void Recorder::hold_source(const Read& read) {
-  if (recording_->find_held(read.value) != nullptr) return;
+  const auto& storage = read.source.storage();
+  const bool verified = recording_->verification != nullptr;
+  const Span shown = verified ? Span{0, storage.nbytes()} : span_of(read.source);
+  if (Held* held = recording_->find_held(read.value)) return held->shown.widen(shown);
   Held held;
   const Memory& memory = recording_->memories[read.buffer];
-  const auto& storage = read.source.storage();
   const auto parameter = memory.is_parameter() ? at::Tensor(memory.parameter.lock()) : at::Tensor();
-  if (is_small(storage) && !(parameter.defined() && parameter.requires_grad())) {
+  held.shown = shown;
+  if (memory.exposed && !parameter.defined() && is_small(storage)) {
     held.why = Held::Why::copy;
     held.storage = copy_of(storage);
     held.shown = {0, storage.nbytes()};
-  } else {
-    const at::Tensor& shown = parameter.defined() ? parameter : read.source;
+  } else if (parameter.defined() || !is_small(storage)) {
+    const at::Tensor& seen = parameter.defined() ? parameter : read.source;
     held.parameter = parameter;
     if (!parameter.defined()) held.storage = storage;
-    held.seen = Held::Seen{geometry_of(shown), spot_hash(shown),
-                           reinterpret_cast<uintptr_t>(storage.data()), version_of(shown)};
+    held.seen = Held::Seen{geometry_of(seen), spot_hash(seen),
+                           reinterpret_cast<uintptr_t>(storage.data()), version_of(seen)};
+  } else {
+    held.storage = storage;
+    if (recording_->hooked) held.seen = Held::Seen{geometry_of(read.source), 0, 0, 0};
   }
   held_bytes_ += held.storage ? held.storage.nbytes() : 0;
-  if (recording_->verification && parameter.defined())
+  if (verified && parameter.defined())
     recording_->verification->note_parameter(read.value, parameter);
-  if (recording_->verification) recording_->verification->note_source(read.value, read.source);
+  if (verified) recording_->verification->note_source(read.value, read.source);
   recording_->hold(read.value, std::move(held));
 }
 
@@ -487,13 +502,15 @@ void Recorder::end_opaque() {
   const bool collective = op_ != nullptr && op_->name.starts_with("c10d::");
   for (Compared& compared : compared_) {
     const BufferId buffer = memories_.see(compared.tensor);
-    const bool changed = spot_hash(compared.tensor) != compared.before;
+    const bool changed = hash_for_comparison(compared.tensor) != compared.before;
     if (changed && compared.copy) recording_->held[compared.value] = std::move(compared.copy);
     if (collective) {
       const ValueId before = recording_->memories[buffer].current;
       memories_.refilled(buffer, compared.tensor, recording_->find_held(before));
     } else if (distrusted || changed) {
       memories_.overwritten(buffer);
+      for (const BufferId other : memories_.overlapped(buffer, compared.tensor))
+        memories_.overwritten(other);
     }
   }
 }

@@ -174,7 +174,7 @@ bool Memories::was_written_through_a_pointer(const Memory& memory, const c10::St
   const Held* held = recording_->find_held(memory.current);
   if (held == nullptr) return false;
   if (held->why == Held::Why::copy) return !same_bytes(held->storage, now, held->shown);
-  return held->seen && !is_as_read(*held);
+  return held->seen && held->seen->hash != 0 && !is_as_read(*held);
 }
 
 BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter) {
@@ -252,7 +252,7 @@ BufferId Memories::overlapping(const c10::StorageImpl& storage) const {
 
 /// True iff the bytes are those that were read, as far as samples tell.
 bool Memories::is_as_read(const Held& held) {
-  if (!held.seen) return false;
+  if (!held.seen || held.seen->hash == 0) return false;
   const auto shown =
       held.parameter.defined() ? held.parameter : view_over(held.storage, held.seen->geometry);
   return has_bytes(shown) && spot_hash(shown) == held.seen->hash;

@@ -47,6 +47,8 @@ struct Memory {
   c10::SmallVector<Witness, 1> witnesses;
   tape::ValueId current = tape::kNone;  ///< the value that the storage holds now
   bool met = false;  ///< the storage came from outside; no operator of the region made it
+  /// The value that autograd keeps as it is, so that plain training, too, forbids to change it.
+  tape::ValueId saved = tape::kNone;
   bool resizable = true;  ///< the storage was, when it was first seen
   /// Its bytes were given to numpy, which makes a storage unresizable, or come from there: what is
   /// written through an array shows in no counter.

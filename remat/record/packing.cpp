@@ -55,7 +55,11 @@ void Recorder::settle_pending() {
       fail(std::current_exception());
       location.reason = Reason::suspended;
     }
-    pending.packed->settle(std::move(location));
+    try {
+      pending.packed->settle(std::move(location));
+    } catch (...) {  // hooks of the user's around the region
+      fail(std::current_exception());
+    }
   }
 }
 
@@ -91,23 +95,58 @@ Location Recorder::locate(const Pending& pending) {
 Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   const auto& facts = recording_->tape.value(value);
   if (!facts.defined) return Location::kept(Reason::unknown);
-  if (facts.producer == kNone) return Location::kept(Reason::input);
+  if (facts.producer == kNone) return at_source(tensor, value);
   const uint32_t pack = recording_->packs++;
   if (recording_->profile) recording_->profile->packs.push_back(value);
   const bool kept = is_kept_by_policy(value);
   const Memory& memory = recording_->memories[facts.buffer];
   // A name may still take the decision back: then the recording keeps the value, not the handle.
   if (kept) recording_->held[value]->saved = true;
-  if (kept && !(memory.told && memory.current == value)) return Location::kept(Reason::policy);
-  Location location;
-  location.reason = kept ? Reason::policy : Reason::recomputed;
-  location.geometry = geometry_of(tensor);
-  location.saved = recording_->tape.add_saved(value, regions_.back().id, location.geometry.bytes());
-  location.state = &recording_->saved.emplace_back();
+  const bool decided = !(memory.told && memory.current == value);
+  if (kept && decided && !recording_->hooked) return Location::kept(Reason::policy);
+  auto location = on_tape(tensor, value, kept ? Reason::policy : Reason::recomputed);
   location.state->pack = pack;
   location.state->shown = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
   if (is_repeatable(value)) location.spot = spot_hash(tensor);
+  if (!kept && !recording_->whole && !always_recompute()) keep_for_now(value);
   return location;
+}
+
+/// A handle of this location asks the recording for the value.
+Location Recorder::on_tape(const at::Tensor& tensor, ValueId value, Reason reason) {
+  Location location;
+  location.reason = reason;
+  location.geometry = geometry_of(tensor);
+  location.saved = recording_->tape.add_saved(value, regions_.back().id, location.geometry.bytes());
+  location.state = &recording_->saved.emplace_back();
+  return location;
+}
+
+/// What was made outside is kept by its handle; where hooks of the user's get what the region keeps,
+/// by the recording, which may need it too: they see it once.
+Location Recorder::at_source(const at::Tensor& tensor, ValueId value) {
+  const BufferId buffer = recording_->tape.value(value).buffer;
+  recording_->memories[buffer].saved = value;
+  const bool is_there = recording_->memories[buffer].current == value;
+  if (!recording_->hooked || !is_there) return Location::kept(Reason::input);
+  hold_source({buffer, value, tensor, version_of(tensor)});
+  return on_tape(tensor, value, Reason::input);
+}
+
+/// Keeps the value if that takes less than what recomputing it would hold, and lets go of all that
+/// was kept so as soon as it does not.
+void Recorder::keep_for_now(ValueId value) {
+  if (!balance_.is_better_kept(value)) {
+    if (balance_.kept().empty()) return;
+    return let_go_of_balance(*recording_, graveyard_);
+  }
+  auto storage = recording_->original(value);
+  if (!storage || recording_->find_held(value) != nullptr) return;
+  Held held;
+  held.why = Held::Why::policy;
+  held.kept_for_now = true;
+  held.storage = std::move(*storage);
+  recording_->hold(value, std::move(held));
 }
 
 bool Recorder::is_repeatable(ValueId value) const {

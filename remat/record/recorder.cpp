@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <ATen/Context.h>
+#include <ATen/SavedTensorHooks.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -84,18 +85,26 @@ const at::RecordFunctionCallback& observer() {
   return callback;
 }
 
-/// True iff the event is the part of an operator in which a dispatch mode or a tensor subclass
-/// decides, in Python, what to call in its place.
+/// True iff the event is none of a function of the user's: it is the part of an operator in which a
+/// dispatch mode or a tensor subclass decides, in Python, what to call in its place, or a node of a
+/// backward pass that runs in the region and is recorded by its operators.
 bool is_interpreter(const at::RecordFunction& event) {
   const std::string_view name = event.name();
-  return name == "PythonDispatchMode" || name == "PythonSubclass";
+  return name == "PythonDispatchMode" || name == "PythonSubclass" ||
+         name.starts_with("autograd::engine::evaluate_function");
 }
+
+HooksFactory hooks_factory = nullptr;
+
+size_t users_hooks() { return at::SavedTensorDefaultHooks::get_tls_state().stack.size(); }
 
 bool is_plain_backward() {
   return torch::autograd::get_current_graph_task_id() != -1 && !c10::GradMode::is_enabled();
 }
 
 }  // namespace
+
+void set_hooks_factory(HooksFactory factory) { hooks_factory = factory; }
 
 bool can_record() {
   if (!c10::GradMode::is_enabled() || c10::InferenceMode::is_enabled()) return false;
@@ -119,6 +128,7 @@ void Recorder::start(std::shared_ptr<Recording> recording) {
   watch_forks();
   recording_ = std::move(recording);
   memories_.start(*recording_);
+  balance_.start(*recording_);
   failure_ = nullptr;
   abandoned_ = false;
   prune_at_nodes_ = kFirstPruneNodes;
@@ -143,7 +153,10 @@ void Recorder::open_region(const policy::Policy& policy) {
       regions_.empty() ? tape::kOutermost : recording_->tape.open_region(regions_.back().id);
   // A plan knows every operator of the step, those in regions of the model's own included.
   const bool planned = recording_->whole && !regions_.empty();
-  regions_.push_back({.id = id, .policy = planned ? regions_.back().policy : policy});
+  const size_t hooks = users_hooks();
+  if (regions_.empty()) recording_->hooked = hooks > 0;
+  regions_.push_back(
+      {.id = id, .policy = planned ? regions_.back().policy : policy, .hooks = hooks});
 }
 
 void Recorder::close_region(size_t depth, size_t segments) {
@@ -153,10 +166,11 @@ void Recorder::close_region(size_t depth, size_t segments) {
     return;
   }
   const bool in_order = depth == regions_.size();
+  const size_t hooks = regions_.front().hooks;
   const Region closing = std::move(regions_[depth - 1]);
   regions_.erase(regions_.begin() + static_cast<ptrdiff_t>(depth - 1), regions_.end());
   if (in_order && !failure_) cut(closing, segments);
-  if (regions_.empty()) stop();
+  if (regions_.empty()) stop(hooks);
   TORCH_CHECK(in_order,
               "remat: regions must be closed in the reverse order of opening: a region opened "
               "inside this one "
@@ -175,7 +189,7 @@ void Recorder::cut(const Region& region, size_t segments) {
   if (segments > 1) tape.cut(region.id, segments);
 }
 
-void Recorder::stop() {
+void Recorder::stop(size_t hooks) {
   if (current_recorder != this) return;
   regions_.clear();
   at::removeCallback(observer_);
@@ -187,10 +201,47 @@ void Recorder::stop() {
   std::vector<std::unique_ptr<Held>> freed;
   const auto recording =
       std::exchange(recording_, nullptr);  // the last reference may go, after the lock
+  {
+    const auto lock = recording->lock();
+    recording->open = false;
+    settle_balance(*recording, freed);
+    recording->prune({}, freed);
+  }
+  give_to_hooks(*recording, hooks, freed);
   const auto lock = recording->lock();
-  recording->open = false;
-  recording->prune({}, freed);
-  recording->copy_shared(freed);
+  recording->copy_shared(shared_copies_, freed);
+}
+
+/// Hooks around a region, which offload or compress, see what it keeps, as they see the inputs of
+/// torch's checkpoint.
+void Recorder::give_to_hooks(Recording& recording, size_t hooks,
+                             std::vector<std::unique_ptr<Held>>& freed) {
+  const bool still_there = hooks > 0 && users_hooks() == hooks && hooks_factory != nullptr;
+  if (!still_there || failure_) return;
+  try {
+    recording.pack(hooks_factory, freed);
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+/// What was kept for now is recomputed if that pays after all, and else counts as kept.
+void Recorder::settle_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed) {
+  if (balance_.kept().empty()) return;
+  if (balance_.pays_in_the_end()) return let_go_of_balance(recording, freed);
+  for (const auto& saved : recording.tape.saved()) {
+    const Held* held = saved.value == kNone ? nullptr : recording.find_held(saved.value);
+    if (held != nullptr && held->kept_for_now)
+      counters().move(saved.bytes, Reason::recomputed, Reason::cheaper);
+  }
+}
+
+void Recorder::let_go_of_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed) {
+  for (const ValueId value : balance_.kept()) {
+    auto& held = recording.held[value];
+    if (held && held->kept_for_now) freed.push_back(std::move(held));
+  }
+  balance_.let_go();
 }
 
 void Recorder::verify() {
@@ -269,6 +320,7 @@ void Recorder::clear_leaf() {
   reads_.clear();
   written_.clear();
   overlapped_.clear();
+  graveyard_.clear();
   compared_.clear();
   draw_ = kNone;
   recordable_ = true;
@@ -305,7 +357,7 @@ void Recorder::prune_if_grown() {
   if (recording_->tape.nodes() < prune_at_nodes_ && held_bytes_ < prune_at_bytes_) return;
   std::vector<std::unique_ptr<Held>> freed;
   const auto lock = recording_->lock();
-  recording_->prune(memories_.live_values(), freed);
+  if (const auto left = recording_->prune(memories_.live_values(), freed)) balance_.renumber(*left);
   last_draw_ = kNone;
   memories_.rebuild();
   held_bytes_ = 0;

@@ -14,6 +14,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "remat/policy/policy.h"
+#include "remat/record/balance.h"
 #include "remat/record/call.h"
 #include "remat/record/memories.h"
 #include "remat/record/recording.h"
@@ -62,8 +63,8 @@ class Recorder {
   /// again.
   void start(std::shared_ptr<Recording> recording);
 
-  /// Ends recording with whatever regions are open.
-  void stop();
+  /// Ends recording with whatever regions are open. `hooks`: of the user's around them.
+  void stop(size_t hooks = 0);
   [[nodiscard]] bool is_this_thread() const { return std::this_thread::get_id() == thread_; }
   [[nodiscard]] bool is_abandoned() const { return abandoned_; }
 
@@ -73,6 +74,9 @@ class Recorder {
   /// another thread it only says that nothing more is to be recorded.
   void close_region(size_t depth, size_t segments);
   [[nodiscard]] size_t open_regions() const { return regions_.size(); }
+  /// How many saved_tensors_hooks of the user's were there when the innermost region opened. Those
+  /// pushed since win over the region; these get what it keeps.
+  [[nodiscard]] size_t hooks_around() const { return regions_.empty() ? 0 : regions_.back().hooks; }
   /// The path of the module that runs from here on, for policies that want it; of the `depth`-th
   /// region and those in it that know none.
   void set_module(size_t depth, std::string path);
@@ -165,6 +169,7 @@ class Recorder {
     policy::Policy policy;
     std::shared_ptr<const std::string> module = nullptr;       ///< null: not known
     std::unordered_map<const Operator*, uint32_t> calls = {};  ///< where the policy wants them
+    size_t hooks = 0;  ///< of the user's that were there when it opened
   };
 
   using Tensors = c10::SmallVector<at::Tensor, 2>;  ///< what an operator makes
@@ -181,7 +186,8 @@ class Recorder {
   void begin_recorded(at::ArrayRef<c10::IValue> arguments);
   bool read_argument(const Operator::Argument& argument, bool trains, const at::Tensor& tensor);
   void begin_opaque(at::ArrayRef<c10::IValue> arguments);
-  [[nodiscard]] std::unique_ptr<Held> copy_of_held_parameter(tape::ValueId value) const;
+  [[nodiscard]] uint64_t hash_for_comparison(const at::Tensor& tensor) const;
+  [[nodiscard]] std::unique_ptr<Held> copy_of_source(tape::ValueId value) const;
   [[nodiscard]] bool is_read_too(const Written& written) const;
   void protect(Written& written);
   void protect_overlapped(const Written& written);
@@ -205,7 +211,7 @@ class Recorder {
   // Policies. Asked without the lock: one may be a function of the user's, in Python.
   void apply_policy(tape::NodeId node);
   void decide(tape::ValueId value, const policy::Facts& facts);
-  void keep(tape::ValueId value, c10::Storage storage);
+  void keep(tape::ValueId value, c10::Storage storage, const tape::Geometry& geometry);
   void keep_in_place(std::span<const tape::ValueId> writes);
   tape::ValueId note_name(const at::Tensor& tensor, const std::string& name);
   void carry_out(tape::ValueId value, policy::Decision decision, const at::Tensor& tensor);
@@ -223,10 +229,17 @@ class Recorder {
   Location locate(const at::Tensor& tensor);
   Location locate(const Pending& pending);
   Location at_value(const at::Tensor& tensor, tape::ValueId value);
+  Location at_source(const at::Tensor& tensor, tape::ValueId value);
+  Location on_tape(const at::Tensor& tensor, tape::ValueId value, Reason reason);
+  void keep_for_now(tape::ValueId value);
   [[nodiscard]] bool is_repeatable(tape::ValueId value) const;
   void note_before(Pending& pending) const;
   void settle_pending();
 
+  void give_to_hooks(Recording& recording, size_t hooks,
+                     std::vector<std::unique_ptr<Held>>& freed);
+  void settle_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed);
+  void let_go_of_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed);
   void cut(const Region& region, size_t segments);
   void prune_if_grown();
   void clear_leaf();
@@ -234,6 +247,9 @@ class Recorder {
 
   std::shared_ptr<Recording> recording_;
   Memories memories_;
+  Balance balance_;
+  SharedCopies shared_copies_;  ///< of all regions of the thread
+  std::vector<std::unique_ptr<Held>> graveyard_;  ///< to be freed without the lock
   std::vector<Region> regions_;
   std::exception_ptr failure_;
   /// A region was destroyed on another thread, which cannot end what this one does.
@@ -262,10 +278,15 @@ class Recorder {
   std::vector<at::Tensor> counted_later_;  ///< what operators wrote in the outermost of them
   tape::DrawId draw_ = tape::kNone;
   tape::DrawId last_draw_ = tape::kNone;
+  DrawLog draw_log_;
   bool recordable_ = true;  ///< every argument so far can be recorded
   bool silenced_ = false;   ///< calls inside the leaf fire no events
   int exceptions_ = 0;      ///< in flight when the leaf began
 };
+
+/// How the user's innermost saved_tensors_hooks are had, as autograd has them.
+using HooksFactory = std::unique_ptr<torch::autograd::SavedVariableHooks> (*)();
+void set_hooks_factory(HooksFactory factory);
 
 /// True iff a region opened here and now would record: grad mode is on and no torch.func transform
 /// is active.

@@ -36,6 +36,19 @@ bool is_small(const c10::Storage& storage) {
   return storage.nbytes() <= kSmall && storage.device_type() == c10::kCPU;
 }
 
+bool is_small(const Held& held) {
+  if (!held.parameter.defined()) return is_small(held.storage);
+  return held.parameter.is_cpu() && span_of(held.seen->geometry).bytes() <= kSmall;
+}
+
+std::unique_ptr<Held> held_copy(c10::Storage storage, Span shown) {
+  auto copy = std::make_unique<Held>();
+  copy->why = Held::Why::copy;
+  copy->storage = std::move(storage);
+  copy->shown = shown;
+  return copy;
+}
+
 Recording::Recording() {
   memories.reserve(tape::Tape::kFewValues);
   held.reserve(tape::Tape::kFewValues);
@@ -83,7 +96,7 @@ std::optional<c10::Storage> Recording::original(ValueId value) {
 }
 
 std::optional<c10::Storage> Recording::at_hand(ValueId value) {
-  const Held* entry = find_held(value);
+  Held* entry = find_held(value);
   return entry == nullptr ? original(value) : held_storage(value, *entry);
 }
 
@@ -92,19 +105,83 @@ void Recording::hold(ValueId value, Held entry) {
   held[value] = std::make_unique<Held>(std::move(entry));
 }
 
-std::optional<c10::Storage> Recording::held_storage(ValueId value, const Held& entry) {
+std::optional<c10::Storage> Recording::held_storage(ValueId value, Held& entry) {
+  if (entry.packed) unpack(entry);
   if (entry.parameter.defined()) return parameter_storage(value, entry);
   const bool intact = is_intact(value, entry);
   const bool can_run_again = tape.value(value).producer != kNone;
   if (!intact && can_run_again) return std::nullopt;
   if (!intact) report_changed(value);
-  if (entry.seen && spot_hash(view_over(entry.storage, entry.seen->geometry)) != entry.seen->hash)
+  const uint64_t seen = entry.seen ? entry.seen->hash : 0;
+  if (seen != 0 && spot_hash(view_over(entry.storage, entry.seen->geometry)) != seen)
     report_changed(value);
   return entry.storage;
 }
 
+/// Asks the user's hooks for the value, and holds it from here on.
+void Recording::unpack(Held& entry) {
+  const auto tensor = entry.packed->call_unpack_hook();
+  const auto& [geometry, hash, address, version] = *entry.seen;
+  const bool fits = tensor.defined() && tensor.numel() == geometry.elements() &&
+                    dtype_of(tensor.scalar_type()) == geometry.dtype;
+  TORCH_CHECK(fits, "remat: saved_tensors_hooks around the region gave back ", tensor.toString(),
+              tensor.sizes(), " for ", tape::to_text(geometry),
+              ", from which backward recomputes. Its unpack must return what pack was given.");
+  const auto here = tensor.reshape(c10::IntArrayRef(geometry.sizes(), geometry.dimensions()));
+  auto laid_out = geometry_of(here);
+  laid_out.offset = geometry.offset;
+  entry.storage = laid_out == geometry ? storage_as(here, geometry, address)
+                                       : copy_as(here, geometry, address);
+  entry.packed.reset();
+}
+
+bool Recording::is_packed(ValueId value) const {
+  const Held* entry = find_held(value);
+  return entry != nullptr && entry->packed != nullptr;
+}
+
+namespace {
+
+/// What is shown of the storage, as it was read first or, where others read other parts, as a row.
+tape::Geometry geometry_to_pack(const Held& entry) {
+  auto geometry = entry.seen->geometry;
+  const Span shown = entry.why == Held::Why::source ? entry.shown : Span{0, entry.storage.nbytes()};
+  if (span_of(geometry) == shown) return geometry;
+  const auto size = static_cast<size_t>(geometry.dtype.bytes);
+  if (shown.begin % size != 0 || shown.bytes() % size != 0)
+    geometry.dtype = dtype_of(c10::ScalarType::Byte);
+  const auto unit = static_cast<int64_t>(geometry.dtype.bytes);
+  geometry.conjugate = geometry.negative = false;
+  geometry.offset = static_cast<int64_t>(shown.begin) / unit;
+  geometry.extents = {static_cast<int64_t>(shown.bytes()) / unit, 1};
+  return geometry;
+}
+
+}  // namespace
+
+void Recording::pack(
+    const std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()>& hooks,
+    std::vector<std::unique_ptr<Held>>& freed) {
+  for (ValueId value = 0; value < held.size(); ++value) {
+    const Held* entry = held[value].get();
+    const bool is_given = entry != nullptr && entry->storage && entry->seen &&
+                          entry->why != Held::Why::copy && is_intact(value, *entry);
+    if (!is_given) continue;
+    const auto geometry = geometry_to_pack(*entry);
+    auto packed = hooks();
+    if (!packed) return;
+    packed->call_pack_hook(view_over(entry->storage, geometry));
+    auto given = held_copy(c10::Storage(), span_of(geometry));
+    given->seen = Held::Seen{geometry, 0, reinterpret_cast<uintptr_t>(entry->storage.data()), 0};
+    given->packed = std::move(packed);
+    const auto locked = lock();
+    freed.push_back(std::exchange(held[value], std::move(given)));
+  }
+}
+
 /// Whether the held storage is as it was when the value was made or read, as far as counters tell.
 bool Recording::is_intact(ValueId value, const Held& entry) const {
+  if (entry.packed) return true;
   if (entry.why == Held::Why::copy)
     return !entry.watch.saw_a_write() && entry.storage.nbytes() >= entry.shown.end;
   const Memory& memory = memories[tape.value(value).buffer];
@@ -217,8 +294,8 @@ void Recording::drop_unneeded(std::span<const ValueId> wanted, const tape::AtHan
   }
 }
 
-void Recording::prune(const std::vector<ValueId>& roots,
-                      std::vector<std::unique_ptr<Held>>& freed) {
+std::optional<tape::Tape::Renumbering> Recording::prune(
+    const std::vector<ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed) {
   std::vector<ValueId> wanted = unreleased();
   wanted.insert(wanted.end(), roots.begin(), roots.end());
   const auto kept = [&](ValueId value) { return is_kept(value); };
@@ -226,7 +303,7 @@ void Recording::prune(const std::vector<ValueId>& roots,
     drop_unneeded(wanted, kept, freed);
     let_go_of_dead_storages();
     let_go_of_dead_tensors();
-    return;
+    return std::nullopt;
   }
   std::vector<bool> needed_nodes(tape.nodes(), false);
   std::vector<bool> needed_values(tape.values(), false);
@@ -245,30 +322,49 @@ void Recording::prune(const std::vector<ValueId>& roots,
   const auto all = [](const std::vector<bool>& flags) {
     return std::find(flags.begin(), flags.end(), false) == flags.end();
   };
+  std::optional<tape::Tape::Renumbering> left;
   if (!all(needed_nodes) || !all(needed_values)) {  // seldom so in a region of a few operators
-    const auto left = tape.prune(needed_nodes, needed_values);
-    keep_only(left, freed);
+    left = tape.prune(needed_nodes, needed_values);
+    keep_only(*left, freed);
     if (!draws.empty()) drop_unused_draws();
-    if (source) source->renumber(left.values);
+    if (source) source->renumber(left->values);
   }
   let_go_of_dead_storages();
   let_go_of_dead_tensors();
+  return left;
 }
 
-void Recording::copy_shared(std::vector<std::unique_ptr<Held>>& freed) {
-  const auto is_shared = [](const Held& entry) {
-    if (entry.why == Held::Why::copy || entry.parameter.defined()) return false;
-    return !entry.saved && is_small(entry.storage) && entry.storage.use_count() > 1;
-  };
+void Recording::copy_shared(SharedCopies& copies, std::vector<std::unique_ptr<Held>>& freed) {
   for (ValueId value = 0; value < held.size(); ++value) {
-    const bool lasts = held[value] && tape.value(value).producer == kNone;
-    if (!lasts || !is_shared(*held[value]) || !original(value)) continue;
-    Held copy;
-    copy.why = Held::Why::copy;
-    copy.storage = copy_of(held[value]->storage);
-    copy.shown = {0, copy.storage.nbytes()};
-    freed.push_back(std::exchange(held[value], std::make_unique<Held>(std::move(copy))));
+    if (!held[value]) continue;
+    if (auto copy = copy_if_it_may_change(value, copies))
+      freed.push_back(std::exchange(held[value], std::move(copy)));
   }
+}
+
+/// Null where the value is held as it is.
+std::unique_ptr<Held> Recording::copy_if_it_may_change(ValueId value, SharedCopies& copies) const {
+  const Held& entry = *held[value];
+  const Memory& memory = memories[tape.value(value).buffer];
+  const bool can_run_again = tape.value(value).producer != kNone;
+  const bool saved = entry.saved || memory.saved == value;
+  if (entry.why == Held::Why::copy || can_run_again || saved || !is_small(entry)) return nullptr;
+  if (entry.parameter.defined()) {
+    const bool unchanged = memory.current == value && memory.counters_hold();
+    if (!unchanged || is_absent(value)) return nullptr;
+    const auto now = storage_as(entry.parameter, entry.seen->geometry, entry.seen->address);
+    const Span shown = span_of(entry.seen->geometry);
+    return held_copy(copies.copy_of(now, shown), shown);
+  }
+  if (!is_intact(value, entry)) return nullptr;
+  // A backward may write what it is given: that copy is nobody else's.
+  if (entry.why == Held::Why::policy || entry.may_be_given) {
+    const Span all = {0, entry.storage.nbytes()};
+    return entry.storage.use_count() == 1 ? nullptr : held_copy(copy_of(entry.storage), all);
+  }
+  const bool only_ours = entry.storage.use_count() == 1;
+  if (only_ours && 2 * entry.shown.bytes() > entry.storage.nbytes()) return nullptr;
+  return held_copy(copies.copy_of(entry.storage, entry.shown), entry.shown);
 }
 
 void Recording::let_go_of_dead_storages() {
@@ -307,6 +403,7 @@ void Recording::keep_only(const tape::Tape::Renumbering& left,
     if (next != id) memories[next] = std::move(memories[id]);
     Memory& memory = memories[next++];
     const ValueId was = memory.current;
+    memory.saved = memory.saved == kNone ? kNone : left.values[memory.saved];
     memory.current = memory.current == kNone ? kNone : left.values[memory.current];
     if (memory.birth && memory.birth->value != was) memory.birth.reset();
     if (memory.birth) memory.birth->value = memory.current;

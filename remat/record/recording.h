@@ -9,10 +9,12 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include "remat/record/memory.h"
 #include "remat/record/profile.h"
 #include "remat/record/randomness.h"
+#include "remat/record/shared_copies.h"
 #include "remat/record/verification.h"
 #include "remat/tape/slice.h"
 #include "remat/tape/tape.h"
@@ -28,9 +30,14 @@ struct Held {
   };
   Why why = Why::source;
   bool saved = false;  ///< by autograd as well: in plain training, too, nobody may change it
-  Span shown;          ///< of a copy and of what will be one: the bytes that operators read
+  bool kept_for_now = false;  ///< by the Balance, until recomputing pays
+  bool may_be_given = false;  ///< to a backward, which may write what it is given
+  Span shown;  ///< of a copy and of what will be one: the bytes that operators read
   c10::Storage storage;
   WriteWatch watch;  ///< of a copy
+  /// Where hooks of the user's around the region took the value; `storage` is then empty. They are
+  /// asked for it once.
+  std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
   at::Tensor parameter;  ///< defined iff the value is a parameter's, whose storage may be swapped
 
   /// How a value lay when it was first read, and a hash of what was there.
@@ -40,13 +47,17 @@ struct Held {
     uintptr_t address = 0;  ///< of the storage: bits of some kernels depend on it modulo 64
     uint32_t version = 0;   ///< of a parameter
   };
-  /// Of parameters and of large sources.
+  /// Of parameters, of large sources and of what hooks took.
   std::optional<Seen> seen;
 };
 
 /// What comes from outside in a storage of that size is copied when it is first read, so that a
 /// staging buffer may be refilled before backward, as it may in plain training.
 bool is_small(const c10::Storage& storage);
+bool is_small(const Held& held);
+
+/// What is held of a value of which this is a copy, with that part of it.
+std::unique_ptr<Held> held_copy(c10::Storage storage, Span shown);
 
 /// What autograd did with a saved tensor's handle since.
 struct SavedState {
@@ -96,6 +107,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   std::vector<Draw> draws;                  ///< by DrawId
   std::deque<SavedState> saved;             ///< by SavedId
   bool open = true;                         ///< a region still records
+  bool hooked = false;  ///< hooks of the user's were there when it began: they get what it keeps
   /// Nothing is pruned: a NodeId is the position at which the operator was recorded.
   bool whole = false;
   std::unique_ptr<Profile> profile;            ///< where it is wanted
@@ -133,6 +145,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   const c10::VariableVersion& counter_of(tape::ValueId value);
   /// Like at_hand, but of the original only.
   std::optional<c10::Storage> original(tape::ValueId value);
+  /// True iff hooks of the user's have the value: they are called to have it at hand.
+  [[nodiscard]] bool is_packed(tape::ValueId value) const;
   /// True iff the value is a parameter's, held as the tensor.
   [[nodiscard]] bool is_parameter(tape::ValueId value) const;
   /// True iff the value is a parameter's that has not its bytes now: it is sharded or was moved
@@ -144,12 +158,21 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
   /// Drops nodes and held values that no pending saved tensor and none of `roots` depends on. What
   /// is to be freed is moved to `freed`, for the caller to destroy without the lock.
-  void prune(const std::vector<tape::ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed);
+  /// Returns what ids became; nothing where they stayed.
+  std::optional<tape::Tape::Renumbering> prune(const std::vector<tape::ValueId>& roots,
+                                               std::vector<std::unique_ptr<Held>>& freed);
 
   /// Copies the small values that are held, cannot be made again, and that the program has as well:
-  /// unless autograd saved them, plain training lets it change them after the region. The originals
-  /// are moved to `freed`.
-  void copy_shared(std::vector<std::unique_ptr<Held>>& freed);
+  /// unless autograd saved them, plain training lets it change them after the region. Of a source
+  /// the part that was read, one copy for all regions that read the same. The originals are moved
+  /// to `freed`.
+  void copy_shared(SharedCopies& copies, std::vector<std::unique_ptr<Held>>& freed);
+
+  /// Gives what is held to the user's hooks: all but parameters, each value once. `hooks` makes a
+  /// pair of them. The originals are moved to `freed`. Called without the lock; throws what they
+  /// throw.
+  void pack(const std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()>& hooks,
+            std::vector<std::unique_ptr<Held>>& freed);
 
   /// Drops the held values that `wanted` does not depend on, where `at_hand` need not be made
   /// again.
@@ -171,10 +194,13 @@ class Recording : public std::enable_shared_from_this<Recording> {
   [[nodiscard]] std::vector<tape::ValueId> unreleased() const;
   void keep_only(const tape::Tape::Renumbering& left, std::vector<std::unique_ptr<Held>>& freed);
   void drop_unused_draws();
+  [[nodiscard]] std::unique_ptr<Held> copy_if_it_may_change(tape::ValueId value,
+                                                            SharedCopies& copies) const;
   void let_go_of_dead_storages();
   void let_go_of_dead_tensors();
-  std::optional<c10::Storage> held_storage(tape::ValueId value, const Held& entry);
+  std::optional<c10::Storage> held_storage(tape::ValueId value, Held& entry);
   [[nodiscard]] bool is_intact(tape::ValueId value, const Held& entry) const;
+  static void unpack(Held& entry);
   c10::Storage parameter_storage(tape::ValueId value, const Held& entry) const;
   [[noreturn]] void report_changed(tape::ValueId value) const;
 

@@ -83,6 +83,11 @@ uint64_t whole_hash(const c10::StorageImpl& storage) {
   return XXH3_64bits(storage.data(), storage.nbytes()) | 1U;
 }
 
+uint64_t span_hash(const at::Tensor& tensor) {
+  if (!tensor.is_cpu() || tensor.numel() == 0 || !has_bytes(tensor)) return 0;
+  return XXH3_64bits(first_element(*tensor.unsafeGetTensorImpl()), span_of(tensor).bytes()) | 1U;
+}
+
 std::vector<uint64_t> block_hashes(const at::Tensor& tensor, int64_t block) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   const int64_t count = has_bytes(tensor) ? impl->numel() : 0;

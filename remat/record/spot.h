@@ -15,6 +15,8 @@ uint64_t spot_hash(const at::Tensor& tensor);
 /// Hash of all bytes of a storage, 0 where they cannot be read from the host. Takes as long as
 /// reading them: for what a rule of the recorder decides by.
 uint64_t whole_hash(const c10::StorageImpl& storage);
+/// The same of the bytes from a plain tensor's first element to its last.
+uint64_t span_hash(const at::Tensor& tensor);
 
 /// A hash of every `block` elements of a plain CPU tensor, in logical order; the last may be of
 /// fewer. Empty where the tensor has no bytes.

@@ -12,6 +12,8 @@ const char* name_of(Reason reason) {
       return "input";
     case Reason::policy:
       return "policy";
+    case Reason::cheaper:
+      return "cheaper";
     case Reason::unknown:
       return "unknown";
     case Reason::opaque:

@@ -12,11 +12,12 @@ enum class Reason : uint8_t {
   parameter,   ///< a leaf that requires grad: it lives anyway
   input,       ///< made outside the region
   policy,      ///< a policy keeps its operator's results
+  cheaper,     ///< it is smaller than what recomputing it would hold
   unknown,     ///< written by something the recorder did not see, or never wholly written
   opaque,      ///< a subclass, sparse, quantized, nested, or without data
   suspended,   ///< saved where nothing is recorded: in a backward pass, or after the tape failed
 };
-inline constexpr size_t kReasons = 7;
+inline constexpr size_t kReasons = 8;
 
 const char* name_of(Reason reason);
 

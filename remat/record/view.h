@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include <ATen/core/Tensor.h>
 
 #include "remat/tape/geometry.h"
@@ -38,6 +40,9 @@ struct Span {
 
   [[nodiscard]] bool overlaps(Span other) const { return begin < other.end && other.begin < end; }
   [[nodiscard]] bool contains(Span other) const { return begin <= other.begin && other.end <= end; }
+  [[nodiscard]] size_t bytes() const { return end - begin; }
+  friend bool operator==(Span, Span) = default;
+  void widen(Span other) { *this = {std::min(begin, other.begin), std::max(end, other.end)}; }
 };
 
 /// The bytes from the first element to behind the last.

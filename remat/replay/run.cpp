@@ -65,6 +65,7 @@ class Run {
   void execute(NodeId id) {
     const auto& call = static_cast<const Call&>(*tape_.node(id).call);
     gather_absent(tape_.reads(id));
+    ask_hooks(tape_.reads(id));
     auto storages = operands(id, call);
     std::vector<at::Tensor> reads;
     reads.reserve(storages.size());
@@ -99,6 +100,16 @@ class Run {
     storages_[value] = sources_(value);
     if (recording_.verification) recording_.verification->check_found(value, storages_[value]);
     return storages_[value];
+  }
+
+  /// Asks the user's hooks for what they took. They are code like any other.
+  void ask_hooks(std::span<const ValueId> reads) {
+    for (const ValueId value : reads) {
+      if (value == kNone || storages_[value] || !recording_.is_packed(value)) continue;
+      below_.reset();
+      storage_of(value);
+      below_.emplace();
+    }
   }
 
   /// Brings back the parameters that a node is about to read and whose storage exists only around

@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -52,13 +53,18 @@ class ForwardingEngine final : public Engine {
     inner_.thread_init(device, ready_queue, should_increment);
   }
 
-  /// Hooks that the user pushed come first.
+  /// The innermost win: hooks that the user pushed in the region before the region, which comes
+  /// before those around it.
   std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
     auto* recorder = record::Recorder::current();
-    auto users = inner_.get_default_saved_variable_hooks();
-    if (users || recorder == nullptr) return users;
-    return std::make_unique<Handle>(recorder->recording());
+    if (recorder == nullptr) return inner_.get_default_saved_variable_hooks();
+    const size_t pushed = at::SavedTensorDefaultHooks::get_tls_state().stack.size();
+    auto users = pushed == 0 ? nullptr : inner_.get_default_saved_variable_hooks();
+    if (users && pushed > recorder->hooks_around()) return users;
+    return std::make_unique<Handle>(recorder->recording(), std::move(users));
   }
+
+  Engine& inner() { return inner_; }
 
  private:
   Engine& inner_;
@@ -74,6 +80,8 @@ void install_engine() {
     // Never destroyed: an engine's destructor stops its threads, and saved tensors may outlive
     // every static.
     forwarding = new ForwardingEngine(Engine::get_default_engine());
+    record::set_hooks_factory(
+        [] { return forwarding->inner().get_default_saved_variable_hooks(); });
     torch::autograd::set_default_engine_stub([]() -> Engine& { return *forwarding; });
   });
 }

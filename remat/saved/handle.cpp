@@ -55,10 +55,21 @@ void Handle::settle(record::Location location) {
   counters.saved_tensors[reason].fetch_add(1, std::memory_order_relaxed);
   const bool plain = where_.reason != record::Reason::opaque;
   counters.saved_bytes[reason].fetch_add(plain ? bytes_of(kept_) : 0, std::memory_order_relaxed);
-  if (where_.saved == tape::kNone) {
-    if (!recording_->whole) recording_.reset();
-  } else {
-    kept_.reset();
+  // A parameter lives anyway: there is nothing to offload.
+  const bool given = where_.saved == tape::kNone && where_.reason != record::Reason::parameter;
+  if (!given) around_.reset();
+  if (around_) give_to_hooks();
+  if (where_.saved != tape::kNone || around_) kept_.reset();
+  if (where_.saved == tape::kNone && !recording_->whole) recording_.reset();
+}
+
+void Handle::give_to_hooks() {
+  const record::Recorder::Pause pause;
+  try {
+    around_->call_pack_hook(kept_);
+  } catch (...) {
+    around_.reset();  // the tensor stays kept
+    throw;
   }
 }
 
@@ -68,6 +79,7 @@ at::Tensor Handle::call_unpack_hook() {
 
 at::Tensor Handle::kept() const {
   if (recording_) recording_->announce_backward();
+  if (around_) return around_->call_unpack_hook();
   // Autograd checks versions only of tensors without hooks.
   const uint32_t now = counts_versions(kept_) ? kept_._version() : version_;
   TORCH_CHECK(now == version_,

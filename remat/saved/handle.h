@@ -11,8 +11,9 @@ namespace remat::saved {
 /// Stands for one saved tensor: either keeps it, or asks the tape for it when backward does.
 class Handle final : public torch::autograd::SavedVariableHooks, public record::Packed {
  public:
-  explicit Handle(std::shared_ptr<record::Recording> recording)
-      : recording_(std::move(recording)) {}
+  /// `around`: the user's hooks around the region, which get the tensor if it is kept; or null.
+  Handle(std::shared_ptr<record::Recording> recording, std::unique_ptr<SavedVariableHooks> around)
+      : recording_(std::move(recording)), around_(std::move(around)) {}
   ~Handle() override;
 
   void call_pack_hook(const at::Tensor& tensor) override;
@@ -21,6 +22,7 @@ class Handle final : public torch::autograd::SavedVariableHooks, public record::
   void settle(record::Location location) override;
 
  private:
+  void give_to_hooks();
   at::Tensor kept() const;
   at::Tensor recomputed() const;
   at::Tensor shown(const c10::Storage& storage) const;
@@ -28,6 +30,7 @@ class Handle final : public torch::autograd::SavedVariableHooks, public record::
 
   std::shared_ptr<record::Recording> recording_;  ///< null once the tensor is kept and
                                                   ///< nobody waits for backward
+  std::unique_ptr<SavedVariableHooks> around_;
   at::Tensor kept_;       ///< while packed and not yet settled, and where the tensor is kept
   uint32_t version_ = 0;  ///< the kept tensor's count when it was saved
   bool settled_ = false;

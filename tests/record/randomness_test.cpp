@@ -109,17 +109,43 @@ TEST(RandomnessTest, DrawsOfOthersBetweenForwardAndBackwardStay) {
 
 TEST(RandomnessTest, OperatorsThatDrawNothingInBetweenShareAState) {
   const auto generator = at::globalContext().defaultGenerator(c10::kCPU);
-  const auto first = record::observe(generator, nullptr);
-  const auto second = record::observe(generator, &*first);
+  record::DrawLog log;
+  const auto first = log.observe(generator);
+  const auto second = log.observe(generator);
   EXPECT_TRUE(second->state.is_same(first->state));
   at::rand({1});
-  const auto third = record::observe(generator, &*second);
-  EXPECT_FALSE(third->state.is_same(first->state));
+  EXPECT_FALSE(*log.observe(generator) == *second);
+}
+
+TEST(RandomnessTest, SmallDrawsShareOneState) {
+  const auto generator = at::globalContext().defaultGenerator(c10::kCPU);
+  record::DrawLog log;
+  const auto first = log.observe(generator);
+  for (int i = 0; i < 40; ++i) {
+    const auto draw = log.observe(generator);
+    EXPECT_TRUE(draw->state.is_same(first->state));
+    const auto drawn = at::randn({i % 2 == 0 ? 100 : 7});
+    expect_same_bits(at::randn(drawn.sizes(), record::replica_of(*draw)), drawn, "the draw");
+  }
+}
+
+TEST(RandomnessTest, AfterALargeDrawOrAnotherSeedTheStateIsAnother) {
+  const auto generator = at::globalContext().defaultGenerator(c10::kCPU);
+  record::DrawLog log;
+  const auto first = log.observe(generator);
+  at::rand({100'000});
+  const auto behind = log.observe(generator);
+  EXPECT_FALSE(behind->state.is_same(first->state));
+  at::manual_seed(7);
+  const auto seeded = log.observe(generator);
+  EXPECT_FALSE(seeded->state.is_same(behind->state));
+  const auto drawn = at::rand({3});
+  expect_same_bits(at::rand({3}, record::replica_of(*seeded)), drawn, "the draw");
 }
 
 TEST(RandomnessTest, AReplicaLeavesTheOriginalAlone) {
   const auto original = generator(3);
-  const auto draw = record::observe(original, nullptr);
+  const auto draw = record::DrawLog().observe(original);
   const auto expected = at::rand({4}, original);
   const auto state = original.get_state();
   expect_same_bits(at::rand({4}, record::replica_of(*draw)), expected, "the draw");
@@ -127,7 +153,7 @@ TEST(RandomnessTest, AReplicaLeavesTheOriginalAlone) {
 }
 
 TEST(RandomnessTest, ADrawScopePutsTheGeneratorBack) {
-  const auto draw = record::observe(at::globalContext().defaultGenerator(c10::kCPU), nullptr);
+  const auto draw = record::DrawLog().observe(at::globalContext().defaultGenerator(c10::kCPU));
   const auto expected = at::rand({4});
   const auto state = at::globalContext().defaultGenerator(c10::kCPU).get_state();
   {

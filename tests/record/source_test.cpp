@@ -83,7 +83,7 @@ TEST(SourceTest, AWriteKeepsWhatWasReadWhereThatIsSmaller) {
     loss = (x * read).exp().sum();
   }
   region.close();
-  EXPECT_EQ(region.held_bytes(), 200 * 4);  // what was read, not the cache
+  EXPECT_EQ(region.held_bytes(), 2 * 200 * 4);  // what was read, and x; not the cache
   loss.backward();
   expect_same_bits(x.grad(), ((x * before).exp() * before).detach(), "the gradient");
 }
@@ -155,7 +155,7 @@ TEST(ParameterTest, AWriteIsNeverANode) {
 }
 
 TEST(ParameterTest, ChangedAfterTheRegionIsAnError) {
-  const auto error = error_in_backward(sum_exp, {leaf(), leaf({4, 4}, 2)},
+  const auto error = error_in_backward(sum_exp, {leaf({kLarge}), leaf({kLarge}, 2)},
                                        [](const Tensors& in) { fill(in[1], 7); });
   EXPECT_NE(error.find("modified by an inplace operation"), std::string::npos) << error;
   EXPECT_NE(error.find("aten::add.Tensor"), std::string::npos) << error;
@@ -180,14 +180,14 @@ TEST(ParameterTest, IsTheSameOneUnderASwappedStorage) {
 }
 
 TEST(ParameterTest, SwappedForOtherNumbersIsLoud) {
-  const auto error = error_in_backward(sum_exp, {leaf(), leaf({4, 4}, 2)}, [](const Tensors& in) {
-    in[1].set_data(at::zeros({4, 4}));
+  const auto error = error_in_backward(sum_exp, {leaf({kLarge}), leaf({kLarge}, 2)}, [](const Tensors& in) {
+    in[1].set_data(at::zeros({kLarge}));
   });
   EXPECT_NE(error.find("aten::"), std::string::npos) << error;
 }
 
 TEST(ParameterTest, WithoutStorageAtBackwardIsAnErrorThatSaysSo) {
-  const auto error = error_in_backward(sum_exp, {leaf(), leaf({4, 4}, 2)}, [](const Tensors& in) {
+  const auto error = error_in_backward(sum_exp, {leaf({kLarge}), leaf({kLarge}, 2)}, [](const Tensors& in) {
     in[1].unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_nbytes(0);
   });
   EXPECT_NE(error.find("has no storage when backward recomputes from it"), std::string::npos)

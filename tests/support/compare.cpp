@@ -1,5 +1,7 @@
 #include "tests/support/compare.h"
 
+#include "remat/record/balance.h"
+
 #include <cstring>
 #include <sstream>
 
@@ -51,7 +53,17 @@ Outcome train(const Run& run, const Tensors& inputs, const Between& between) {
   return outcome;
 }
 
+/// Tensors of tests are small, and replays are what is tested.
+class AlwaysRecompute {
+ public:
+  AlwaysRecompute() { record::set_always_recompute(true); }
+  ~AlwaysRecompute() { record::set_always_recompute(false); }
+  AlwaysRecompute(const AlwaysRecompute&) = delete;
+  AlwaysRecompute& operator=(const AlwaysRecompute&) = delete;
+};
+
 at::Tensor in_region(const Forward& forward, const Tensors& inputs, const RegionOptions& options) {
+  const AlwaysRecompute always;
   Region region(options);
   auto result = forward(inputs);
   region.close();
@@ -127,6 +139,7 @@ std::string error_in_backward(const Forward& forward, const Tensors& inputs,
 }
 
 std::string saved_by(const std::function<void()>& body, const RegionOptions& options) {
+  const AlwaysRecompute always;
   reset_stats();
   {
     Region region(options);
