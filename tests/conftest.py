@@ -26,6 +26,13 @@ def determinism():
         sys.modules["remat"].reset_stats()
 
 
+@pytest.fixture
+def always_recompute():
+    """Regions recompute what a small example would keep, since that takes less."""
+    with sys.modules["remat"]._testing.always_recompute():
+        yield
+
+
 def pytest_pyfunc_call(pyfuncitem):
     """An isolated test runs pytest again for itself, so that a crash or a hang fails it alone."""
     marker = pyfuncitem.get_closest_marker("isolated")

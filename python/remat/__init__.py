@@ -13,7 +13,7 @@ repeated::
 
 import torch  # noqa: F401  (loads libtorch before the extension needs it)
 
-from remat import _testing, memory, policies
+from remat import _saved_leaves, _testing, memory, policies
 from remat._budget import budget, disable, enable
 from remat._C import DoesNotFit, Facts, Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential
@@ -26,6 +26,8 @@ from remat._segment import segment
 from remat._stats import reset_stats, stats
 from remat._verify import verify
 from remat.policies import everything_saveable, keep_ops, nothing_saveable
+
+_saved_leaves.keep_identity()
 
 __all__ = [
     "DoesNotFit",

@@ -14,6 +14,7 @@
 #include "remat/record/waiting.h"
 #include "remat/remat.h"
 #include "remat/session.h"
+#include "saved_leaves.h"
 
 namespace py = pybind11;
 
@@ -292,4 +293,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   add_gathering(m);
   add_declarations(m);
   add_verification(m);
+  remat::python::add_saved_leaves(m);
 }

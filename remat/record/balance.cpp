@@ -79,7 +79,9 @@ void Balance::count_draw(NodeId node) {
 int64_t Balance::cost_of(ValueId source) const {
   const Held* held = recording_->find_held(source);
   const Memory& memory = recording_->memories[recording_->tape.value(source).buffer];
-  if (held == nullptr || memory.saved == source) return 0;
+  const bool is_trained = held != nullptr && held->parameter.defined() &&
+                          held->parameter.requires_grad();
+  if (held == nullptr || memory.saved == source || is_trained) return 0;
   const bool is_copy = held->why == Held::Why::copy;
   return is_copy || is_small(*held) ? static_cast<int64_t>(held->shown.bytes()) : 0;
 }

@@ -283,6 +283,10 @@ void Recorder::leave_mode() {
 /// The node that is made of the call; kNone where none is.
 NodeId Recorder::record(const at::RecordFunction& event) {
   const auto lock = recording_->lock();
+  // An operator written in Python may itself have asked for numpy's view of an argument.
+  if (op_->foreign) {
+    for (const Read& read : reads_) memories_.note_resizable(read.buffer);
+  }
   forget_overlapped();
   const auto& outputs = event.outputs();
   const bool threw = op_->returns > 0 ? outputs.empty() : std::uncaught_exceptions() > exceptions_;

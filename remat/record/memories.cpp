@@ -291,6 +291,18 @@ void Memories::settle(BufferId buffer, ValueId value) {
   refresh(buffer);
 }
 
+void Memories::note_resizable(BufferId buffer) {
+  Memory& memory = recording_->memories[buffer];
+  if (const auto storage = memory.storage.lock()) memory.resizable = storage->resizable();
+}
+
+void Memories::count_without_a_write(const at::Tensor& tensor) {
+  const BufferId buffer = find(tensor);
+  if (buffer == kNone) return;
+  recording_->memories[buffer].count_is_due = true;
+  count_is_done(tensor);
+}
+
 void Memories::count_is_done(const at::Tensor& tensor) {
   recording_->memories[see_again(tensor)].count_is_due = false;
 }

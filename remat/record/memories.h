@@ -36,6 +36,10 @@ class Memories {
   void settle(tape::BufferId buffer, tape::ValueId value);
   /// The same with the value it held.
   void refresh(tape::BufferId buffer);
+  /// Takes it as known whether the buffer's storage can be resized: see Memory::exposed.
+  void note_resizable(tape::BufferId buffer);
+  /// The tensor's counter may just have moved by one without a change of its bytes.
+  void count_without_a_write(const at::Tensor& tensor);
   /// The write that Memory::count_is_due speaks of has been counted, if it ever is.
   void count_is_done(const at::Tensor& tensor);
   /// Something that no replay can repeat has written the tensor.

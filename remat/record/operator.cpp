@@ -126,6 +126,7 @@ Operator::Operator(const c10::OperatorHandle& found)
       returns(found.schema().returns().size()),
       trust(trust_in(name)),
       view(returns_only_views(found.schema())),
+      foreign(name_space(name) != "aten"),
       undefined(contains(kUndefined, name)),
       factory(contains(kFactories, name)),
       seeded(found.hasTag(at::Tag::nondeterministic_seeded)),
@@ -156,7 +157,8 @@ Operator::Operator(const c10::OperatorHandle& found)
     if (name == op) unrepeatable_results |= 1U << result;
   }
   if (overload[0] != '\0') name += std::string(".") + overload;
-  view = (view && !writes) || contains(kReshaping, std::string_view(base));
+  reshapes = contains(kReshaping, std::string_view(base));
+  view = (view && !writes) || reshapes;
 }
 
 bool Operator::is_composite(c10::DeviceType device) const {

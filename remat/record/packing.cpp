@@ -36,7 +36,7 @@ void Recorder::note_before(Pending& pending) const {
   const auto found = std::find_if(written_.begin(), written_.end(), is_written);
   if (found == written_.end()) return;
   pending.before = reads_[found->read].value;
-  pending.is_copy = copy;
+  pending.shown = copy ? found->tensor : pending.tensor;
   pending.spot = spot_hash(pending.tensor);
 }
 
@@ -84,10 +84,13 @@ Location Recorder::locate(const at::Tensor& tensor) {
 /// Of a tensor that was saved while an operator ran that writes it, the value is the one before the
 /// write if the count has moved since.
 Location Recorder::locate(const Pending& pending) {
-  const bool changed = pending.is_copy || version_of(pending.tensor) != pending.version;
+  const bool is_copy = pending.shown.defined() && !pending.shown.is_same(pending.tensor);
+  const bool changed = is_copy || version_of(pending.tensor) != pending.version;
   if (failure_ || pending.before == kNone || !changed) return locate(pending.tensor);
   const auto lock = recording_->lock();
-  Location location = at_value(pending.tensor, pending.before);
+  Location location = at_value(pending.shown, pending.before);
+  location.cloned = is_copy;
+  if (is_copy && location.state != nullptr) location.state->shown.reset();
   location.spot = pending.spot;  // of what was saved: its elements may be gone
   return location;
 }

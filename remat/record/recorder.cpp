@@ -298,12 +298,22 @@ void Recorder::end(const at::RecordFunction& event) {
   try {
     if (!failure_ && leaf_ == Leaf::recorded) end_recorded(event);
     if (!failure_ && leaf_ == Leaf::opaque) end_opaque();
+    if (!failure_ && leaf_ == Leaf::ignored && op_ != nullptr && op_->reshapes) end_reshaping(event);
   } catch (...) {
     fail(std::current_exception());
   }
   settle_pending();
   clear_leaf();
   prune_if_grown();
+}
+
+/// The tensor's version counter has moved, and its bytes are what they were.
+void Recorder::end_reshaping(const at::RecordFunction& event) {
+  if (event.outputs().empty() || !event.outputs()[0].isTensor()) return;
+  const at::Tensor& tensor = event.outputs()[0].toTensor();
+  if (kind_of(tensor) != Kind::plain) return;
+  const auto lock = recording_->lock();
+  if (memories_.knows(tensor)) memories_.count_without_a_write(tensor);
 }
 
 /// Half of the cost of recording is the events of calls inside an operator, which belong to it and

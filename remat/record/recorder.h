@@ -30,6 +30,7 @@ struct Location {
   SavedState* state = nullptr;  ///< where it is recomputed, to be told that the handle is gone
   uint64_t spot = 0;            ///< of the elements, where it is recomputed
   tape::Geometry geometry;      ///< likewise
+  bool cloned = false;          ///< autograd saved a clone of that, which may lie otherwise
 
   static Location kept(Reason why) {
     Location location;
@@ -161,8 +162,8 @@ class Recorder {
     /// What the running operator read and may be about to overwrite, where the tensor has its bytes
     /// or is autograd's copy of them.
     tape::ValueId before = tape::kNone;
-    bool is_copy = false;
-    uint64_t spot = 0;  ///< of the tensor, then
+    at::Tensor shown = {};  ///< what shows the value; another than `tensor` where that is a copy
+    uint64_t spot = 0;      ///< of the tensor, then
   };
   struct Region {
     tape::RegionId id = tape::kOutermost;
@@ -223,6 +224,7 @@ class Recorder {
   void settle_written(tape::NodeId node);
   void settle_results(tape::NodeId node, const Tensors& fresh);
   void end_opaque();
+  void end_reshaping(const at::RecordFunction& event);
   tape::DrawId observe_draw(at::ArrayRef<c10::IValue> arguments, bool& readable);
 
   // Saved tensors.

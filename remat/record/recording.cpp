@@ -66,16 +66,34 @@ Recording::~Recording() {
 
 std::unique_lock<std::recursive_mutex> Recording::lock() { return lock_patiently(mutex); }
 
-int64_t Recording::total_held_bytes() {
-  std::vector<std::shared_ptr<Recording>> alive;  // asked without the list's mutex: see lock()
-  {
-    const std::lock_guard lock(list_mutex());
-    for (auto* recording = first_recording; recording != nullptr; recording = recording->next_)
-      alive.push_back(recording->weak_from_this().lock());
+std::vector<std::shared_ptr<Recording>> Recording::all() {
+  std::vector<std::shared_ptr<Recording>> alive;
+  const std::lock_guard lock(list_mutex());
+  for (auto* recording = first_recording; recording != nullptr; recording = recording->next_) {
+    if (auto shared = recording->weak_from_this().lock()) alive.push_back(std::move(shared));
   }
+  return alive;
+}
+
+int64_t Recording::total_held_bytes() {
   int64_t bytes = 0;
-  for (const auto& recording : alive) bytes += recording ? recording->held_bytes() : 0;
+  for (const auto& recording : all()) bytes += recording->held_bytes();
   return bytes;
+}
+
+void Recording::copy_before_a_step() {
+  SharedCopies copies;
+  std::vector<std::unique_ptr<Held>> freed;
+  for (const auto& recording : all()) {
+    const auto lock = recording->lock();
+    if (recording->open || recording->unreleased().empty()) continue;
+    for (ValueId value = 0; value < recording->held.size(); ++value) {
+      const bool saved = recording->memories[recording->tape.value(value).buffer].saved == value;
+      if (!recording->is_trained(value) || saved || !is_small(*recording->held[value])) continue;
+      if (auto copy = recording->copy_of_parameter(value, copies))
+        freed.push_back(std::exchange(recording->held[value], std::move(copy)));
+    }
+  }
 }
 
 void Recording::announce_backward() {
@@ -349,13 +367,8 @@ std::unique_ptr<Held> Recording::copy_if_it_may_change(ValueId value, SharedCopi
   const bool can_run_again = tape.value(value).producer != kNone;
   const bool saved = entry.saved || memory.saved == value;
   if (entry.why == Held::Why::copy || can_run_again || saved || !is_small(entry)) return nullptr;
-  if (entry.parameter.defined()) {
-    const bool unchanged = memory.current == value && memory.counters_hold();
-    if (!unchanged || is_absent(value)) return nullptr;
-    const auto now = storage_as(entry.parameter, entry.seen->geometry, entry.seen->address);
-    const Span shown = span_of(entry.seen->geometry);
-    return held_copy(copies.copy_of(now, shown), shown);
-  }
+  if (is_trained(value)) return nullptr;  // changes when an optimizer steps: copy_before_a_step
+  if (entry.parameter.defined()) return copy_of_parameter(value, copies);
   if (!is_intact(value, entry)) return nullptr;
   // A backward may write what it is given: that copy is nobody else's.
   if (entry.why == Held::Why::policy || entry.may_be_given) {
@@ -365,6 +378,20 @@ std::unique_ptr<Held> Recording::copy_if_it_may_change(ValueId value, SharedCopi
   const bool only_ours = entry.storage.use_count() == 1;
   if (only_ours && 2 * entry.shown.bytes() > entry.storage.nbytes()) return nullptr;
   return held_copy(copies.copy_of(entry.storage, entry.shown), entry.shown);
+}
+
+std::unique_ptr<Held> Recording::copy_of_parameter(ValueId value, SharedCopies& copies) const {
+  const Held& entry = *held[value];
+  const Memory& memory = memories[tape.value(value).buffer];
+  const bool unchanged = memory.current == value && memory.counters_hold();
+  if (!unchanged || is_absent(value)) return nullptr;
+  const auto now = storage_as(entry.parameter, entry.seen->geometry, entry.seen->address);
+  const Span shown = span_of(entry.seen->geometry);
+  return held_copy(copies.copy_of(now, shown), shown);
+}
+
+bool Recording::is_trained(ValueId value) const {
+  return is_parameter(value) && find_held(value)->parameter.requires_grad();
 }
 
 void Recording::let_go_of_dead_storages() {

@@ -168,6 +168,11 @@ class Recording : public std::enable_shared_from_this<Recording> {
   /// to `freed`.
   void copy_shared(SharedCopies& copies, std::vector<std::unique_ptr<Held>>& freed);
 
+  /// A backward pass has ended, and an optimizer may step next: copies the small trained parameters
+  /// that recordings read of which backward is yet to come (pipelined micro-batches), and that
+  /// autograd does not keep.
+  static void copy_before_a_step();
+
   /// Gives what is held to the user's hooks: all but parameters, each value once. `hooks` makes a
   /// pair of them. The originals are moved to `freed`. Called without the lock; throws what they
   /// throw.
@@ -196,6 +201,10 @@ class Recording : public std::enable_shared_from_this<Recording> {
   void drop_unused_draws();
   [[nodiscard]] std::unique_ptr<Held> copy_if_it_may_change(tape::ValueId value,
                                                             SharedCopies& copies) const;
+  [[nodiscard]] std::unique_ptr<Held> copy_of_parameter(tape::ValueId value,
+                                                        SharedCopies& copies) const;
+  [[nodiscard]] bool is_trained(tape::ValueId value) const;
+  static std::vector<std::shared_ptr<Recording>> all();
   void let_go_of_dead_storages();
   void let_go_of_dead_tensors();
   std::optional<c10::Storage> held_storage(tape::ValueId value, Held& entry);

@@ -198,21 +198,30 @@ c10::Storage copy_of(const c10::Storage& storage, Span part) {
   return copy;
 }
 
+namespace {
+
+/// The same elements as numbers whose equality is that of their bits: NaN is equal to itself, and
+/// 0.0 is not -0.0. REQUIRES: an element has at most 8 bytes.
+at::Tensor as_bits(const at::Tensor& tensor) {
+  auto geometry = geometry_of(tensor);
+  geometry.dtype = dtype_of(geometry.dtype.bytes == 8   ? c10::ScalarType::Long
+                            : geometry.dtype.bytes == 4 ? c10::ScalarType::Int
+                            : geometry.dtype.bytes == 2 ? c10::ScalarType::Short
+                                                        : c10::ScalarType::Byte);
+  geometry.conjugate = geometry.negative = false;
+  return view_over(tensor.storage(), geometry);
+}
+
+}  // namespace
+
 bool shows_the_same(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.is_cpu() || !has_bytes(a) || !has_bytes(b)) return false;
-  const auto geometry = geometry_of(a);
-  if (!(geometry == geometry_of(b))) return false;
-  const Span shown = span_of(geometry);
-  if (a.is_non_overlapping_and_dense()) return same_bytes(a.storage(), b.storage(), shown);
-  auto words = geometry;  // compared as bits: NaN is equal to itself, and 0.0 is not -0.0
-  const auto type = geometry.dtype.bytes == 8   ? c10::ScalarType::Long
-                    : geometry.dtype.bytes == 4 ? c10::ScalarType::Int
-                    : geometry.dtype.bytes == 2 ? c10::ScalarType::Short
-                                                : c10::ScalarType::Byte;
-  words.dtype = dtype_of(type);
-  words.conjugate = words.negative = false;
-  return geometry.dtype.bytes <= 8 &&
-         at::equal(view_over(a.storage(), words), view_over(b.storage(), words));
+  const bool comparable = a.is_cpu() && b.is_cpu() && has_bytes(a) && has_bytes(b) &&
+                          a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+                          a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+  if (!comparable) return false;
+  if (a.strides() == b.strides() && a.is_non_overlapping_and_dense())
+    return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  return a.itemsize() <= sizeof(int64_t) && at::equal(as_bits(a), as_bits(b));
 }
 
 bool same_bytes(const c10::Storage& a, const c10::Storage& b, Span part) {

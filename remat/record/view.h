@@ -70,7 +70,7 @@ c10::Storage copy_of(const c10::Storage& storage);
 /// The same of a part, which lies where it lay; nothing else of the copy may be read.
 c10::Storage copy_of(const c10::Storage& storage, Span part);
 
-/// True iff the tensors have the same geometry and equal elements, of which all are compared. False
+/// True iff the tensors have the same type, sizes and elements, of which all are compared. False
 /// where they cannot be read from the host.
 bool shows_the_same(const at::Tensor& a, const at::Tensor& b);
 

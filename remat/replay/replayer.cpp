@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/node.h>
 
@@ -63,10 +64,22 @@ Replayer::Cached* Replayer::find_cached(ValueId value) {
   return nullptr;
 }
 
+namespace {
+
+/// Once a backward pass, whatever its number of recordings.
+void prepare_for_a_step(int64_t task) {
+  thread_local int64_t prepared = record::SavedState::kNever;
+  if (task == -1 || std::exchange(prepared, task) == task) return;
+  torch::autograd::Engine::get_default_engine().queue_callback(&Recording::copy_before_a_step);
+}
+
+}  // namespace
+
 /// Backward asks for each saved tensor once a graph task. A new one (retain_graph) starts with
 /// nothing held, as the first did.
 void Replayer::enter_graph_task(int64_t task, Freed& freed) {
   if (task == graph_task_) return;
+  prepare_for_a_step(task);
   for (auto& [value, entry] : cache_) freed.push_back(std::move(entry.storage));
   cache_.clear();
   served_.clear();

@@ -1,5 +1,6 @@
 #include "remat/saved/handle.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "remat/record/spot.h"
@@ -114,6 +115,11 @@ at::Tensor Handle::recomputed() const {
     tensor = record::view_over(std::move(given.storage), where_.geometry);
     if (given.counter.enabled())
       tensor.unsafeGetTensorImpl()->set_version_counter(given.counter);
+  }
+  if (where_.cloned) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const record::Recorder::Pause pause;
+    tensor = tensor.clone();
   }
   if (where_.spot == 0 || record::spot_hash(tensor) == where_.spot) return tensor;
   const auto lock = recording_->lock();

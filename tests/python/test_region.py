@@ -151,8 +151,9 @@ def test_less_than_one_segment_is_refused(segments):
 
 @pytest.fixture
 def closed_region():
+    x = leaf()
     with remat.region() as region:
-        y = block(leaf())
+        y = block(x)
     yield region
     del y
 

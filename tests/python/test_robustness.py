@@ -127,7 +127,7 @@ def draws_slowly(library):
 
 
 @pytest.mark.isolated
-def test_a_draw_in_python_while_another_thread_draws_again():
+def test_a_draw_in_python_while_another_thread_draws_again(always_recompute):
     def fn(x):
         return ReadsInPython.apply((x * torch.rand_like(x)).exp()).sum()
 

@@ -13,9 +13,6 @@
 namespace remat::testing {
 namespace {
 
-/// Smaller ones are copied when the region closes.
-constexpr int64_t kLarge = 136;
-
 /// A weight of which the bytes are taken away and given back, as sharded training does.
 class Sharded {
  public:
@@ -84,8 +81,8 @@ at::Tensor plain_gradient(Sharded& sharded, const at::Tensor& x) {
 class GatherTest : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(GatherTest, AParameterIsFilledOnceAReplayAndFreedAfterwards) {
-  Sharded sharded(kLarge);
-  const auto x = leaf({kLarge, kLarge});
+  Sharded sharded(8);
+  const auto x = leaf({8, 8});
   const auto expected = plain_gradient(sharded, x);
   const GatherOf gather(sharded, GetParam());
   expect_same_bits(gradient(sharded, x), expected, "the gradient");
@@ -105,17 +102,17 @@ std::string error_of(const std::function<void()>& run) {
 }
 
 TEST(GatherTest, WithoutOneTheErrorSaysWhatIsMissingAndTheWayOut) {
-  Sharded sharded(kLarge);
-  const auto error = error_of([&] { gradient(sharded, leaf({kLarge, kLarge})); });
-  EXPECT_NE(error.find("float32[136, 136] has no storage"), std::string::npos) << error;
+  Sharded sharded(8);
+  const auto error = error_of([&] { gradient(sharded, leaf({8, 8})); });
+  EXPECT_NE(error.find("float32[8, 8] has no storage"), std::string::npos) << error;
   EXPECT_NE(error.find("remat.gather"), std::string::npos) << error;
 }
 
 TEST(GatherTest, OtherBytesThanForwardReadAreAnError) {
-  Sharded sharded(kLarge);
+  Sharded sharded(8);
   const GatherOf gather(sharded);
   sharded.fill();
-  const auto x = leaf({kLarge, kLarge});
+  const auto x = leaf({8, 8});
   const auto sum = checkpoint([&] { return forward(x, sharded.weight()).sum(); });
   sharded.free();
   sharded.change();
@@ -124,8 +121,8 @@ TEST(GatherTest, OtherBytesThanForwardReadAreAnError) {
 }
 
 TEST(GatherTest, AnErrorOfTheGatherReachesTheUserAndAnotherAttemptSucceeds) {
-  Sharded sharded(kLarge);
-  const auto x = leaf({kLarge, kLarge});
+  Sharded sharded(8);
+  const auto x = leaf({8, 8});
   sharded.fill();
   const auto sum = checkpoint([&] { return forward(x, sharded.weight()).sum(); });
   sharded.free();
@@ -140,8 +137,8 @@ TEST(GatherTest, AnErrorOfTheGatherReachesTheUserAndAnotherAttemptSucceeds) {
 }
 
 TEST(GatherTest, AVerifiedReplayGathersToo) {
-  Sharded sharded(kLarge);
-  const auto x = leaf({kLarge, kLarge});
+  Sharded sharded(8);
+  const auto x = leaf({8, 8});
   const auto expected = plain_gradient(sharded, x);
   const GatherOf gather(sharded, 3);
   expect_same_bits(gradient(sharded, x, {.verify = true}), expected, "the gradient");
