@@ -13,7 +13,7 @@ repeated::
 
 import torch  # noqa: F401  (loads libtorch before the extension needs it)
 
-from remat import _saved_leaves, _testing, memory, policies
+from remat import _saved_leaves, _testing, _wrappers, memory, policies  # noqa: F401
 from remat._budget import budget, disable, enable
 from remat._C import DoesNotFit, Facts, Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential

@@ -9,12 +9,15 @@
 #include "remat/plan/budget.h"
 #include "remat/plan/plan_file.h"
 #include "remat/plan/trace_file.h"
+#include "remat/record/balance.h"
 #include "remat/record/gather.h"
 #include "remat/record/recorder.h"
 #include "remat/record/waiting.h"
 #include "remat/remat.h"
 #include "remat/session.h"
 #include "saved_leaves.h"
+#include "shared_object.h"
+#include "wrappers.h"
 
 namespace py = pybind11;
 
@@ -56,20 +59,10 @@ PyObject* call_in_region(PyObject* /*module*/, PyObject* const* arguments, Py_ss
   END_HANDLE_TH_ERRORS
 }
 
-/// A Python object that any thread may let go of, with or without the interpreter's lock, and after
-/// the interpreter.
-std::shared_ptr<PyObject> shared(py::object object) {
-  return {object.release().ptr(), [](PyObject* held) {
-            if (Py_IsInitialized() == 0) return;
-            const py::gil_scoped_acquire acquired;
-            Py_DECREF(held);
-          }};
-}
-
 /// `function(parameter)` fills a parameter and returns what frees it again, or returns None.
 uint64_t add_gather(py::function function) {
   return remat::record::add_gather(
-      [function = shared(std::move(function))](const at::Tensor& parameter) {
+      [function = remat::python::shared(std::move(function))](const at::Tensor& parameter) {
         const py::gil_scoped_acquire acquired;
         auto release = py::reinterpret_borrow<py::object>(function.get())(parameter);
         if (release.is_none()) return std::shared_ptr<void>();
@@ -99,6 +92,15 @@ PyTypeObject* parameter_type = nullptr;
 bool is_python_parameter(const c10::TensorImpl& tensor) {
   auto* object = tensor.pyobj_slot()->load_pyobj();
   return object != nullptr && PyObject_TypeCheck(object, parameter_type) != 0;
+}
+
+bool is_distributed() {
+  if (Py_IsInitialized() == 0) return false;
+  const py::gil_scoped_acquire acquired;
+  const auto modules = py::module_::import("sys").attr("modules");
+  const auto distributed = modules.attr("get")("torch.distributed");
+  if (distributed.is_none() || !py::cast<bool>(distributed.attr("is_available")())) return false;
+  return py::cast<bool>(distributed.attr("is_initialized")());
 }
 
 /// Declared Functions call it from inside their forward.
@@ -256,6 +258,7 @@ void add_gathering(py::module_& m) {
   py::object type = py::module_::import("torch").attr("nn").attr("Parameter");
   parameter_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
   remat::record::set_parameter_test(&is_python_parameter);
+  remat::record::set_sharding_test(&is_distributed);
 }
 
 void add_declarations(py::module_& m) {
@@ -294,4 +297,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   add_declarations(m);
   add_verification(m);
   remat::python::add_saved_leaves(m);
+  remat::python::add_wrappers(m);
 }

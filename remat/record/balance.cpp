@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "remat/record/gather.h"
+
 namespace remat::record {
 
 using tape::kNone;
@@ -10,8 +12,19 @@ using tape::NodeId;
 using tape::ValueId;
 
 namespace {
+
 std::atomic<bool> recompute_always{false};
+std::atomic<bool> sharded{false};
+bool (*sharding_test)() = has_gather;
+
 }  // namespace
+
+void set_sharding_test(bool (*test)()) { sharding_test = test; }
+
+bool may_be_sharded() {
+  if (!sharded && sharding_test()) sharded = true;
+  return sharded;
+}
 
 void set_always_recompute(bool always) { recompute_always = always; }
 bool always_recompute() { return recompute_always; }
@@ -36,7 +49,7 @@ bool Balance::is_better_kept(ValueId value) {
   saved_values_[value] = true;
   if (!again) dropped_ += tape.buffer_bytes(tape.value(value).buffer);
   count_sources_of(value);
-  if (dropped_ >= held_) return false;
+  if (dropped_ >= held_ || may_be_sharded()) return false;
   if (!again) kept_.push_back(value);
   return true;
 }

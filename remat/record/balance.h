@@ -46,6 +46,13 @@ class Balance {
   std::vector<tape::ValueId> kept_;
 };
 
+/// Whether parameters may be sharded over several processes. Each of these has batches of its own
+/// sizes: were it to keep what another recomputes, only one of them would gather the weights and
+/// wait for ever. Asked, from then on no more once it said so, before anything is kept. Set once,
+/// before the first region; where it is not, a way to gather (remat::add_gather) says so.
+void set_sharding_test(bool (*test)());
+bool may_be_sharded();
+
 /// For tests, in which tensors are small and replays are what is tested: all threads recompute even
 /// where that saves nothing.
 void set_always_recompute(bool always);

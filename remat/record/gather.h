@@ -21,6 +21,9 @@ using Gather = std::function<std::shared_ptr<void>(const at::Tensor& parameter)>
 uint64_t add_gather(Gather gather);
 void remove_gather(uint64_t id);
 
+/// True iff a way to gather was added and not removed.
+bool has_gather();
+
 /// Null where nobody fills the parameter.
 std::shared_ptr<void> gather(const at::Tensor& parameter);
 

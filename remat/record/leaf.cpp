@@ -480,7 +480,8 @@ void Recorder::forget_write(Written& written) {
   if (same_again && written.parameter) recording_->held[read.value] = std::move(written.parameter);
 }
 
-/// What the operator wrote holds something else in every buffer that has the bytes.
+/// What the operator wrote holds something else in every buffer that has the bytes, but for a
+/// parameter that was filled with what it held: sharded training gathers it again.
 void Recorder::forget_overlapped() {
   for (Overlapped& other : overlapped_) {
     const auto parameter = at::Tensor(recording_->memories[other.buffer].parameter.lock());
@@ -514,9 +515,10 @@ void Recorder::end_opaque() {
     } else if (distrusted || changed) {
       memories_.overwritten(buffer);
       for (const BufferId other : memories_.overlapped(buffer, compared.tensor))
-        memories_.overwritten(other);
+        overlapped_.push_back({other, recording_->memories[other].current, distrusted, nullptr});
     }
   }
+  forget_overlapped();
 }
 
 }  // namespace remat::record

@@ -34,16 +34,12 @@ bool is_foreign(const c10::StorageImpl& storage) {
 
 ParameterTest parameter_test = nullptr;
 
-bool is_declared(const at::Tensor& tensor) {
-  return parameter_test != nullptr && parameter_test(*tensor.unsafeGetTensorImpl());
-}
-
 bool is_parameter(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta != nullptr && meta->requires_grad_) return true;
   // One that was written with a graph is a result like any other; to hold it would be a cycle.
   const bool leaf = meta == nullptr || (!meta->is_view_ && meta->grad_fn_ == nullptr);
-  return leaf && is_declared(tensor);
+  return leaf && parameter_test != nullptr && parameter_test(*tensor.unsafeGetTensorImpl());
 }
 
 /// Clears a map but keeps its table for the next region, unless a large region made it large:
@@ -180,7 +176,7 @@ bool Memories::was_written_through_a_pointer(const Memory& memory, const c10::St
 BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter) {
   const auto found = by_parameter_.find(&parameter);
   if (found == by_parameter_.end()) {
-    const BufferId made = made_here(tensor);
+    const BufferId made = made_here(parameter);
     if (made == kNone) return add_parameter(tensor, parameter);
     check(made, tensor, false);
     return made;
@@ -195,9 +191,10 @@ BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& para
 
 /// The buffer of a leaf that the function itself made: by operators, and not as a parameter, whose
 /// storage may be swapped.
-BufferId Memories::made_here(const at::Tensor& leaf) const {
-  const auto known = by_storage_.find(storage_of(leaf));
-  if (known == by_storage_.end() || is_declared(leaf)) return kNone;
+BufferId Memories::made_here(const c10::TensorImpl& leaf) const {
+  if (parameter_test != nullptr && parameter_test(leaf)) return kNone;
+  const auto known = by_storage_.find(leaf.unsafe_storage().unsafeGetStorageImpl());
+  if (known == by_storage_.end()) return kNone;
   const Memory& memory = recording_->memories[known->second];
   return memory.met || memory.is_parameter() ? kNone : known->second;
 }

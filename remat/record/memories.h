@@ -63,7 +63,7 @@ class Memories {
   tape::BufferId meet(const at::Tensor& tensor);
   tape::BufferId see_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter);
   tape::BufferId add_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter);
-  [[nodiscard]] tape::BufferId made_here(const at::Tensor& leaf) const;
+  [[nodiscard]] tape::BufferId made_here(const c10::TensorImpl& leaf) const;
   [[nodiscard]] tape::BufferId find(const at::Tensor& tensor) const;
   void enter(const c10::StorageImpl* storage, tape::BufferId buffer);
   [[nodiscard]] bool is_gathered_again(const Memory& memory, const at::Tensor& tensor) const;

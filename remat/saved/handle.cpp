@@ -5,6 +5,7 @@
 
 #include "remat/record/spot.h"
 #include "remat/record/view.h"
+#include "remat/saved/wrapper.h"
 
 namespace remat::saved {
 
@@ -37,6 +38,7 @@ Handle::~Handle() {
 /// else is kept without its graph, which would be a cycle where the tensor is the operator's own
 /// result.
 void Handle::call_pack_hook(const at::Tensor& tensor) {
+  if (take_apart(tensor)) return;
   const bool as_itself = tensor.is_leaf() || record::parameter_of(tensor) != nullptr;
   kept_ = as_itself ? tensor : tensor.tensor_data();
   version_ = counts_versions(tensor) ? tensor._version() : 0;
@@ -46,6 +48,25 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   } else {
     recorder->pack(*this, tensor);
   }
+}
+
+/// True iff the tensor is wrapped around others, which handles of their own then stand for.
+bool Handle::take_apart(const at::Tensor& tensor) {
+  if (tensor.is_leaf() || around_) return false;
+  auto parts = saved::take_apart(tensor);
+  if (!parts) return false;
+  how_ = std::move(parts->how);
+  for (const at::Tensor& part : parts->tensors) {
+    parts_.push_back(std::make_unique<Handle>(recording_, nullptr));
+    parts_.back()->call_pack_hook(part);
+  }
+  return true;
+}
+
+at::Tensor Handle::put_together() {
+  Parts parts{{}, how_};
+  for (const auto& part : parts_) parts.tensors.push_back(part->call_unpack_hook());
+  return saved::put_together(parts);
 }
 
 void Handle::settle(record::Location location) {
@@ -75,6 +96,7 @@ void Handle::give_to_hooks() {
 }
 
 at::Tensor Handle::call_unpack_hook() {
+  if (!parts_.empty()) return put_together();
   return where_.saved == tape::kNone ? kept() : recomputed();
 }
 

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <vector>
+
 #include "remat/record/recorder.h"
 
 /// What autograd holds in place of saved tensors while a region is open, and how it comes to hold
@@ -25,12 +27,17 @@ class Handle final : public torch::autograd::SavedVariableHooks, public record::
   void give_to_hooks();
   at::Tensor kept() const;
   at::Tensor recomputed() const;
+  bool take_apart(const at::Tensor& tensor);
+  at::Tensor put_together();
   at::Tensor shown(const c10::Storage& storage) const;
   void verify(const c10::Storage& storage) const;
 
   std::shared_ptr<record::Recording> recording_;  ///< null once the tensor is kept and
                                                   ///< nobody waits for backward
   std::unique_ptr<SavedVariableHooks> around_;
+  /// Of a tensor that is wrapped around others: a handle each, and how to wrap them again.
+  std::vector<std::unique_ptr<Handle>> parts_;
+  std::shared_ptr<void> how_;
   at::Tensor kept_;       ///< while packed and not yet settled, and where the tensor is kept
   uint32_t version_ = 0;  ///< the kept tensor's count when it was saved
   bool settled_ = false;

@@ -70,7 +70,7 @@ def refilled_buffer(size, refill):
     return step
 
 
-def test_copy_lies_as_the_original_does():
+def test_copy_lies_as_the_original_does(always_recompute):
     """The bits of dot depend on where its arguments begin."""
     size = 1003
     array = numpy.empty(size + 32, "float32")

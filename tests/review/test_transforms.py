@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from bitwise import assert_replayed_as_plain, assert_same_as_plain, leaf, step_of
+from bitwise import assert_replayed_as_plain, assert_same, assert_same_as_plain, leaf, step_of
 from torch.profiler import profile
 
 import remat
@@ -89,20 +89,35 @@ def test_autocast_switched_off_inside():
     assert_replayed_as_plain(step)
 
 
-def test_hooks_of_the_user_come_first():
-    packed = []
+def identity_hooks(packed):
+    return torch.autograd.graph.saved_tensors_hooks(
+        lambda t: packed.append(t.shape) or t, lambda t: t
+    )
 
+
+def test_hooks_inside_a_region_come_first():
     def step(checkpoint):
-        packed.clear()
-        x = leaf()
-        with torch.autograd.graph.saved_tensors_hooks(
-            lambda t: packed.append(t.shape) or t, lambda t: t
-        ):
-            y = checkpoint(lambda x: (x * 2).sin().exp(), x)
-        y.sum().backward()
+        x, packed = leaf(), []
+
+        def fn(x):
+            with identity_hooks(packed):
+                return (x * 2).sin().exp()
+
+        checkpoint(fn, x).sum().backward()
         return [len(packed), x.grad]
 
     assert_same_as_plain(step)
+
+
+@pytest.mark.parametrize("policy", [None, "dots_saveable"])
+def test_hooks_around_a_region_get_what_it_keeps(always_recompute, policy):
+    packed, w = [], leaf(8, 8)
+    x = leaf(300, 8).detach()  # read by the region, and saved by autograd: one tensor for the hooks
+    with identity_hooks(packed):
+        y = remat.checkpoint(lambda: ((x * 2).sin() @ w + x).exp().tanh(), policy=policy)
+    (gradient,) = torch.autograd.grad(y.sum(), w)
+    assert packed == [(300, 8)] * (2 if policy else 1)
+    assert_same(gradient, torch.autograd.grad(((x * 2).sin() @ w + x).exp().tanh().sum(), w)[0])
 
 
 class Wrapper(torch.Tensor):

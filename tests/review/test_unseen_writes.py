@@ -74,7 +74,7 @@ def test_second_storage_over_a_parameter(size, begin):
 
 @pytest.mark.parametrize("size", [4, 256])
 @pytest.mark.parametrize("begin", [0, 1])
-def test_second_storage_over_what_the_region_did_not_make(size, begin):
+def test_second_storage_over_what_the_region_did_not_make(always_recompute, size, begin):
     given = leaf(size, size).detach()
 
     def fn(x):
