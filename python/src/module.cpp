@@ -15,7 +15,7 @@
 #include "remat/record/waiting.h"
 #include "remat/remat.h"
 #include "remat/session.h"
-#include "saved_leaves.h"
+#include "saved_objects.h"
 #include "shared_object.h"
 #include "wrappers.h"
 
@@ -242,6 +242,7 @@ void add_counters(py::module_& m) {
   m.def("stats", &stats);
   m.def("reset_stats", &remat::reset_stats);
   m.def("open_nodes", &open_nodes);
+  m.def("copy_before_a_step", &remat::record::Recording::copy_before_a_step);
   m.def("set_always_recompute", &remat::record::set_always_recompute, py::arg("always"));
   m.def("total_held_bytes", &remat::record::Recording::total_held_bytes);
   m.def("install_allocator", &remat::memory::install);
@@ -296,6 +297,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   add_gathering(m);
   add_declarations(m);
   add_verification(m);
-  remat::python::add_saved_leaves(m);
+  remat::python::add_saved_objects(m);
   remat::python::add_wrappers(m);
 }

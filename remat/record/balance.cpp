@@ -94,7 +94,8 @@ int64_t Balance::cost_of(ValueId source) const {
   const Memory& memory = recording_->memories[recording_->tape.value(source).buffer];
   const bool is_trained = held != nullptr && held->parameter.defined() &&
                           held->parameter.requires_grad();
-  if (held == nullptr || memory.saved == source || is_trained) return 0;
+  const bool saved = memory.saved == source && !memory.exposed;
+  if (held == nullptr || saved || is_trained) return 0;
   const bool is_copy = held->why == Held::Why::copy;
   return is_copy || is_small(*held) ? static_cast<int64_t>(held->shown.bytes()) : 0;
 }

@@ -199,6 +199,24 @@ bool Recorder::keep_readers(ValueId source) {
   return true;
 }
 
+/// An operator of a custom Function or of a plain backward pass is no node, but what it writes may
+/// have been read by one.
+void Recorder::protect_from_unrecorded(const Operator& op, at::ArrayRef<c10::IValue> arguments) {
+  const Pause pause;
+  const auto lock = recording_->lock();
+  for (size_t i = 0; i < std::min(arguments.size(), op.arguments.size()); ++i) {
+    if (!op.arguments[i].written) continue;
+    for_each_tensor(arguments.slice(i, 1), [&](const at::Tensor& tensor) {
+      if (kind_of(tensor) != Kind::plain || !memories_.knows(tensor)) return;
+      const BufferId buffer = memories_.see(tensor);
+      auto buffers = memories_.overlapped(buffer, tensor);
+      buffers.push_back(buffer);
+      for (const BufferId written : buffers)
+        protect(recording_->memories[written].current, tensor.storage(), false);
+    });
+  }
+}
+
 tape::DrawId Recorder::observe_draw(at::ArrayRef<c10::IValue> arguments, bool& readable) {
   at::Generator generator;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -382,21 +400,21 @@ void Recorder::hold_sources(NodeId node) {
   }
 }
 
-/// As it is: a copy is taken when the region closes, of what may then still change. What numpy
-/// writes shows at the next sight only beside a copy.
+/// Small ones are copied: in plain training they may change at once. When the region closes, or
+/// autograd saves them, those that may not are held as they are instead.
 void Recorder::hold_source(const Read& read) {
   const auto& storage = read.source.storage();
   const bool verified = recording_->verification != nullptr;
   const Span shown = verified ? Span{0, storage.nbytes()} : span_of(read.source);
-  if (Held* held = recording_->find_held(read.value)) return held->shown.widen(shown);
+  if (Held* held = recording_->find_held(read.value)) return widen(*held, shown, storage);
   Held held;
   const Memory& memory = recording_->memories[read.buffer];
   const auto parameter = memory.is_parameter() ? at::Tensor(memory.parameter.lock()) : at::Tensor();
   held.shown = shown;
-  if (memory.exposed && !parameter.defined() && is_small(storage)) {
+  if (!parameter.defined() && is_small(storage) && memory.saved != read.value) {
     held.why = Held::Why::copy;
-    held.storage = copy_of(storage);
-    held.shown = {0, storage.nbytes()};
+    held.original = c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl());
+    held.storage = shared_copies_.copy_of(storage, shown);
   } else if (parameter.defined() || !is_small(storage)) {
     const at::Tensor& seen = parameter.defined() ? parameter : read.source;
     held.parameter = parameter;
@@ -405,13 +423,21 @@ void Recorder::hold_source(const Read& read) {
                            reinterpret_cast<uintptr_t>(storage.data()), version_of(seen)};
   } else {
     held.storage = storage;
-    if (recording_->hooked) held.seen = Held::Seen{geometry_of(read.source), 0, 0, 0};
   }
+  if (recording_->hooked && !held.seen)
+    held.seen = Held::Seen{geometry_of(read.source), 0, 0, 0};
   held_bytes_ += held.storage ? held.storage.nbytes() : 0;
   if (verified && parameter.defined())
     recording_->verification->note_parameter(read.value, parameter);
   if (verified) recording_->verification->note_source(read.value, read.source);
   recording_->hold(read.value, std::move(held));
+}
+
+/// Another operator reads other bytes of what is held. REQUIRES: they are as they were.
+void Recorder::widen(Held& held, Span shown, const c10::Storage& storage) {
+  if (held.shown.contains(shown)) return;
+  held.shown.widen(shown);
+  if (held.why == Held::Why::copy) held.storage = shared_copies_.copy_of(storage, held.shown);
 }
 
 void Recorder::settle_written(NodeId node) {

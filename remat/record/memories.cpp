@@ -160,7 +160,10 @@ void Memories::check_bytes(BufferId buffer) {
   const auto own = c10::Storage(memory.storage.lock());
   if (!own) return;
   memory.exposed = memory.exposed || (memory.resizable && !own.resizable());
-  if ((memory.birth || memory.exposed) && was_written_through_a_pointer(memory, own)) lose(buffer);
+  const Held* held = recording_->find_held(memory.current);
+  const bool copied = held != nullptr && held->why == Held::Why::copy;
+  const bool looked_at = memory.birth || memory.exposed || copied;
+  if (looked_at && was_written_through_a_pointer(memory, own)) lose(buffer);
 }
 
 bool Memories::was_written_through_a_pointer(const Memory& memory, const c10::Storage& now) const {

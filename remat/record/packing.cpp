@@ -106,9 +106,11 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   // A name may still take the decision back: then the recording keeps the value, not the handle.
   if (kept) recording_->held[value]->saved = true;
   const bool decided = !(memory.told && memory.current == value);
-  if (kept && decided && !recording_->hooked) return Location::kept(Reason::policy);
+  const bool by_recording = recording_->hooked || is_in_function();
+  if (kept && decided && !by_recording) return Location::kept(Reason::policy);
   auto location = on_tape(tensor, value, kept ? Reason::policy : Reason::recomputed);
   location.state->pack = pack;
+  location.as_object = kept && decided && !recording_->hooked;
   location.state->shown = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
   if (is_repeatable(value)) location.spot = spot_hash(tensor);
   if (!kept && !recording_->whole && !always_recompute()) keep_for_now(value);
@@ -125,15 +127,20 @@ Location Recorder::on_tape(const at::Tensor& tensor, ValueId value, Reason reaso
   return location;
 }
 
-/// What was made outside is kept by its handle; where hooks of the user's get what the region keeps,
-/// by the recording, which may need it too: they see it once.
+/// What was made outside is kept by its handle. By the recording, which may need it too, where hooks
+/// of the user's get what the region keeps, which then see it once, and where a custom Function saves
+/// it, whose backward may write it.
 Location Recorder::at_source(const at::Tensor& tensor, ValueId value) {
   const BufferId buffer = recording_->tape.value(value).buffer;
   recording_->memories[buffer].saved = value;
+  if (auto copy = recording_->let_go_of_copy(value)) graveyard_.push_back(std::move(copy));
   const bool is_there = recording_->memories[buffer].current == value;
-  if (!recording_->hooked || !is_there) return Location::kept(Reason::input);
+  const bool by_recording = recording_->hooked || is_in_function();
+  if (!by_recording || !is_there || recording_->whole) return Location::kept(Reason::input);
   hold_source({buffer, value, tensor, version_of(tensor)});
-  return on_tape(tensor, value, Reason::input);
+  auto location = on_tape(tensor, value, Reason::input);
+  location.as_object = !recording_->hooked;
+  return location;
 }
 
 /// Keeps the value if that takes less than what recomputing it would hold, and lets go of all that

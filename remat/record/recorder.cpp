@@ -234,6 +234,10 @@ void Recorder::settle_balance(Recording& recording, std::vector<std::unique_ptr<
     if (held != nullptr && held->kept_for_now)
       counters().move(saved.bytes, Reason::recomputed, Reason::cheaper);
   }
+  for (const ValueId value : balance_.kept()) {
+    if (Held* held = recording.find_held(value)) held->kept_for_now = false;
+  }
+  balance_.let_go();
 }
 
 void Recorder::let_go_of_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed) {
@@ -265,6 +269,7 @@ void Recorder::fail(std::exception_ptr error) {
 
 void Recorder::begin(const at::RecordFunction& event) {
   ++depth_;
+  if (leaf_ == Leaf::opaque && !failure_) begin_inside_opaque(event);
   if (leaf_ != Leaf::none) return;
   try {
     const Operator* op = Operator::of(event);
@@ -283,7 +288,22 @@ void Recorder::begin(const at::RecordFunction& event) {
     exceptions_ = std::uncaught_exceptions();
     if (leaf_ == Leaf::recorded) begin_recorded(arguments);
     if (leaf_ == Leaf::opaque) begin_opaque(arguments);
+    if (leaf_ == Leaf::ignored && op != nullptr && op->writes && !op->view && !failure_)
+      protect_from_unrecorded(*op, arguments);
     if (leaf_ == Leaf::recorded || (op_ != nullptr && op_->view)) silence_inner_calls();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+/// Custom code may write what it was not given.
+void Recorder::begin_inside_opaque(const at::RecordFunction& event) {
+  try {
+    const Operator* op = Operator::of(event);
+    if (op == nullptr || !op->writes || op->view) return;
+    at::ArrayRef<c10::IValue> arguments(event.inputs().data(), event.inputs().size());
+    if (arguments.size() > op->arguments.size()) arguments = last(arguments, op->arguments.size());
+    protect_from_unrecorded(*op, arguments);
   } catch (...) {
     fail(std::current_exception());
   }
@@ -338,8 +358,9 @@ void Recorder::clear_leaf() {
 
 Recorder::Leaf Recorder::classify(const at::RecordFunction& event, const Operator* op,
                                   at::ArrayRef<c10::IValue> arguments) {
+  if (op == nullptr && is_interpreter(event)) return Leaf::none;
   if (failure_ || abandoned_ || is_plain_backward()) return Leaf::ignored;
-  if (op == nullptr) return is_interpreter(event) ? Leaf::none : Leaf::opaque;
+  if (op == nullptr) return Leaf::opaque;
   if (is_transparent(*op, arguments)) return Leaf::none;
   if (op->view) return Leaf::ignored;
   return op->trust == Operator::Trust::aten ? Leaf::recorded : Leaf::opaque;

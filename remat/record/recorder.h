@@ -30,6 +30,7 @@ struct Location {
   SavedState* state = nullptr;  ///< where it is recomputed, to be told that the handle is gone
   uint64_t spot = 0;            ///< of the elements, where it is recomputed
   tape::Geometry geometry;      ///< likewise
+  bool as_object = false;       ///< the handle keeps the tensor object as well
   bool cloned = false;          ///< autograd saved a clone of that, which may lie otherwise
 
   static Location kept(Reason why) {
@@ -96,6 +97,10 @@ class Recorder {
   /// must call withdraw(packed) if `packed` dies before.
   void pack(Packed& packed, const at::Tensor& tensor);
   void withdraw(const Packed& packed);
+
+  /// True iff a custom Function that is recorded as one step is running: what is saved now is saved
+  /// by it.
+  [[nodiscard]] bool is_in_function() const { return leaf_ == Leaf::opaque && op_ == nullptr; }
 
   /// Keeps everything from here on; the error is raised when the region closes.
   void fail(std::exception_ptr error);
@@ -175,6 +180,7 @@ class Recorder {
 
   using Tensors = c10::SmallVector<at::Tensor, 2>;  ///< what an operator makes
 
+  void begin_inside_opaque(const at::RecordFunction& event);
   void expect_counts();
   void leave_mode();
 
@@ -194,6 +200,7 @@ class Recorder {
   void protect_overlapped(const Written& written);
   std::unique_ptr<Held> protect(tape::ValueId value, const c10::Storage& storage, bool overwritten);
   bool keep_readers(tape::ValueId source);
+  void protect_from_unrecorded(const Operator& op, at::ArrayRef<c10::IValue> arguments);
 
   void end_recorded(const at::RecordFunction& event);
   tape::NodeId record(const at::RecordFunction& event);
@@ -206,6 +213,7 @@ class Recorder {
   void forget_overlapped();
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
+  void widen(Held& held, Span shown, const c10::Storage& storage);
   void look_what_is_there();
   void note_made(tape::NodeId node, const Tensors& fresh);
 

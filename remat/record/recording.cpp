@@ -285,7 +285,8 @@ std::vector<ValueId> Recording::unreleased() const {
 
 bool Recording::is_kept(ValueId value) const {
   const Held* entry = find_held(value);
-  return entry != nullptr && entry->why != Held::Why::source && is_intact(value, *entry);
+  return entry != nullptr && entry->why != Held::Why::source && !entry->kept_for_now &&
+         is_intact(value, *entry);
 }
 
 void Recording::let_go(std::vector<std::unique_ptr<Held>>& freed) {
@@ -355,9 +356,46 @@ std::optional<tape::Tape::Renumbering> Recording::prune(
 void Recording::copy_shared(SharedCopies& copies, std::vector<std::unique_ptr<Held>>& freed) {
   for (ValueId value = 0; value < held.size(); ++value) {
     if (!held[value]) continue;
-    if (auto copy = copy_if_it_may_change(value, copies))
-      freed.push_back(std::exchange(held[value], std::move(copy)));
+    auto other = held[value]->why == Held::Why::copy ? original_of_copy(value)
+                                                     : copy_if_it_may_change(value, copies);
+    if (other) freed.push_back(std::exchange(held[value], std::move(other)));
   }
+}
+
+std::unique_ptr<Held> Recording::original_of_copy(ValueId value) const {
+  const Held& entry = *held[value];
+  const Memory& memory = memories[tape.value(value).buffer];
+  auto original = c10::Storage(entry.original.lock());
+  if (!original || memory.current != value || !memory.is_intact(*original.unsafeGetStorageImpl()))
+    return nullptr;
+  const bool saved = memory.saved == value && !memory.exposed;
+  // Nobody else has it, but for this reference: then to hold a small part is less.
+  const bool only_ours = original.use_count() == 1;
+  const bool part = 2 * entry.shown.bytes() <= original.nbytes();
+  if (!saved && (!only_ours || part)) return nullptr;
+  if (!same_bytes(entry.storage, original, entry.shown)) return nullptr;
+  auto as_it_is = std::make_unique<Held>();
+  as_it_is->shown = entry.shown;
+  as_it_is->seen = entry.seen;
+  as_it_is->storage = std::move(original);
+  return as_it_is;
+}
+
+std::optional<Given> Recording::give_away(ValueId value) {
+  const Held& entry = *held[value];
+  if (!is_intact(value, entry)) return std::nullopt;
+  Given given{entry.storage, counter_of(value)};
+  auto copy = held_copy(copy_of(entry.storage), {0, entry.storage.nbytes()});
+  copy->seen = entry.seen;
+  held[value] = std::move(copy);
+  return given;
+}
+
+std::unique_ptr<Held> Recording::let_go_of_copy(ValueId value) {
+  const Held* entry = find_held(value);
+  if (entry == nullptr || entry->why != Held::Why::copy) return nullptr;
+  auto original = original_of_copy(value);
+  return original ? std::exchange(held[value], std::move(original)) : nullptr;
 }
 
 /// Null where the value is held as it is.

@@ -35,6 +35,8 @@ struct Held {
   Span shown;  ///< of a copy and of what will be one: the bytes that operators read
   c10::Storage storage;
   WriteWatch watch;  ///< of a copy
+  /// Of a copy of a source that may turn out to be unneeded: what it was made of.
+  c10::weak_intrusive_ptr<c10::StorageImpl> original{c10::intrusive_ptr<c10::StorageImpl>()};
   /// Where hooks of the user's around the region took the value; `storage` is then empty. They are
   /// asked for it once.
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
@@ -134,6 +136,9 @@ class Recording : public std::enable_shared_from_this<Recording> {
     return value < held.size() ? held[value].get() : nullptr;
   }
   void hold(tape::ValueId value, Held entry);
+  /// The storage of a held value, of which a copy is held from here on; nothing where it is not as it
+  /// was.
+  std::optional<Given> give_away(tape::ValueId value);
   /// Whether a copy or a policy's value is held, as it was made: it need not be made again.
   [[nodiscard]] bool is_kept(tape::ValueId value) const;
 
@@ -164,14 +169,17 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
   /// Copies the small values that are held, cannot be made again, and that the program has as well:
   /// unless autograd saved them, plain training lets it change them after the region. Of a source
-  /// the part that was read, one copy for all regions that read the same. The originals are moved
-  /// to `freed`.
+  /// the part that was read, one copy for all regions that read the same. What needs no copy is
+  /// held as it is. What was held is moved to `freed`.
   void copy_shared(SharedCopies& copies, std::vector<std::unique_ptr<Held>>& freed);
 
   /// A backward pass has ended, and an optimizer may step next: copies the small trained parameters
   /// that recordings read of which backward is yet to come (pipelined micro-batches), and that
   /// autograd does not keep.
   static void copy_before_a_step();
+
+  /// Autograd keeps the source: holds it as it is instead of a copy. What was held is returned.
+  std::unique_ptr<Held> let_go_of_copy(tape::ValueId value);
 
   /// Gives what is held to the user's hooks: all but parameters, each value once. `hooks` makes a
   /// pair of them. The originals are moved to `freed`. Called without the lock; throws what they
@@ -201,6 +209,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   void drop_unused_draws();
   [[nodiscard]] std::unique_ptr<Held> copy_if_it_may_change(tape::ValueId value,
                                                             SharedCopies& copies) const;
+  /// What is held in place of a copy of a source that nobody may change; null where it stays.
+  [[nodiscard]] std::unique_ptr<Held> original_of_copy(tape::ValueId value) const;
   [[nodiscard]] std::unique_ptr<Held> copy_of_parameter(tape::ValueId value,
                                                         SharedCopies& copies) const;
   [[nodiscard]] bool is_trained(tape::ValueId value) const;

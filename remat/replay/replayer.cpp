@@ -47,12 +47,38 @@ record::Given Replayer::fetch(Recording& recording, SavedId saved) {
   if (first_time && profiled) note_asked(recording, saved);
   if (first_time && schedule_) advance(recording, saved, freed, let_go);
   const ValueId value = recording.tape.saved()[saved].value;
-  Cached* cached = find_cached(value);
-  auto given = cached != nullptr ? record::Given{cached->storage, cached->watch.counter()}
-                                 : replay(recording, saved, freed);
+  const auto away = give_away(recording, saved);
+  Cached* cached = away ? nullptr : find_cached(value);
+  auto given = away                ? *away
+               : cached != nullptr ? record::Given{cached->storage, cached->watch.counter()}
+                                   : replay(recording, saved, freed);
   if (first_time && cached != nullptr) served(value, freed);
   if (first_time && profiled) note_served(recording, value, given.storage);
   return given;
+}
+
+/// A custom Function asks for what the recording holds and cannot make again: its backward may use
+/// that as scratch. Where others are still to be recomputed from it, the recording takes a copy.
+std::optional<record::Given> Replayer::give_away(Recording& recording, SavedId saved) {
+  const auto node = torch::autograd::get_current_node();
+  const ValueId value = recording.tape.saved()[saved].value;
+  const record::Held* held = recording.find_held(value);
+  const bool is_given = held != nullptr && held->storage && held->why != record::Held::Why::copy;
+  // Torch's own nodes write nothing of what they saved.
+  const bool is_torchs = dynamic_cast<torch::autograd::TraceableFunction*>(node.get()) != nullptr;
+  if (node == nullptr || is_torchs || !is_given) return std::nullopt;
+  const auto others = values_of(recording, pending(recording, saved));
+  const auto at_hand = [&](ValueId other) {
+    return other != value && (cache_.count(other) != 0 || recording.is_kept(other));
+  };
+  const auto reads_it = [&](tape::NodeId id) {
+    const auto reads = recording.tape.reads(id);
+    return std::find(reads.begin(), reads.end(), value) != reads.end();
+  };
+  const auto nodes = tape::slice(recording.tape, others, at_hand);
+  const bool needed = std::find(others.begin(), others.end(), value) != others.end() ||
+                      std::any_of(nodes.begin(), nodes.end(), reads_it);
+  return needed ? recording.give_away(value) : std::nullopt;
 }
 
 /// Null where the value is not cached. One that a backward has written is dropped: it is made again.

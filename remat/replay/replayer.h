@@ -61,6 +61,7 @@ class Replayer final : public record::Source {
   int64_t own_bytes();
   record::Given replay(record::Recording& recording, tape::SavedId saved, Freed& freed);
   Cached* find_cached(tape::ValueId value);
+  std::optional<record::Given> give_away(record::Recording& recording, tape::SavedId saved);
   void hold(const record::Recording& recording, std::span<const tape::SavedId> pending,
             Storages made);
   void served(tape::ValueId value, Freed& freed);

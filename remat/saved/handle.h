@@ -10,6 +10,29 @@
 /// that.
 namespace remat::saved {
 
+/// While it lives, what handles give out on this thread as the very objects that autograd saved is
+/// noted: SavedVariable makes other tensors of them.
+class GivenObjects {
+ public:
+  GivenObjects();
+  ~GivenObjects();
+  GivenObjects(const GivenObjects&) = delete;
+  GivenObjects& operator=(const GivenObjects&) = delete;
+
+  /// The object that `given` was made of; undefined where it is none of them, and where it is what
+  /// the asking node itself returned, of which plain training makes another, too.
+  [[nodiscard]] at::Tensor behind(const at::Tensor& given) const;
+  static void note(const at::Tensor& object);
+
+ private:
+  std::vector<at::Tensor> objects_;
+  GivenObjects* around_;
+};
+
+/// Has Python told whether a tensor is more than its bytes: has attributes, or is of a subclass.
+/// Called without the interpreter's lock. Set once, before the first region.
+void set_object_test(bool (*test)(const c10::TensorImpl& tensor));
+
 /// Stands for one saved tensor: either keeps it, or asks the tape for it when backward does.
 class Handle final : public torch::autograd::SavedVariableHooks, public record::Packed {
  public:
@@ -25,6 +48,7 @@ class Handle final : public torch::autograd::SavedVariableHooks, public record::
 
  private:
   void give_to_hooks();
+  [[nodiscard]] uint32_t version_now() const;
   at::Tensor kept() const;
   at::Tensor recomputed() const;
   bool take_apart(const at::Tensor& tensor);
