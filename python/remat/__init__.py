@@ -34,7 +34,6 @@ __all__ = [
     "Facts",
     "Policy",
     "__version__",
-    "_testing",
     "budget",
     "checkpoint",
     "checkpoint_name",

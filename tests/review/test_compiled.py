@@ -104,7 +104,7 @@ def test_a_function_that_breaks_the_graph_is_called_once(by_any_name, options):
     plain_one(y).sum().backward()
     assert broken.calls == 1
     assert broken.norm.num_batches_tracked == 1
-    assert remat.stats()["ops_replayed"] > 0
+    assert remat.stats()["ops_recorded"] > 0
     assert_same(x.grad, y.grad)
 
 
@@ -143,7 +143,7 @@ def test_verify_mode_around_a_compiled_block():
     with remat.verify(), remat.region():
         y = block(x * 2).sin().sum()
     y.backward()
-    assert remat.stats()["ops_replayed"] > 0
+    assert remat.stats()["ops_recorded"] > 0
 
 
 def test_a_region_in_compiled_code():
