@@ -37,7 +37,6 @@ __all__ = [
     "Facts",
     "Policy",
     "__version__",
-    "_testing",
     "budget",
     "checkpoint",
     "checkpoint_name",

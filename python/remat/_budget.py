@@ -1,6 +1,6 @@
 """Training in a byte budget."""
 
-import weakref
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from remat import _C
+from remat._open import calls_under_way, settle
 
 
 def as_bytes(size: str | int) -> int:
@@ -22,6 +23,9 @@ def as_bytes(size: str | int) -> int:
         raise ValueError(
             f'remat: "{size}" is no amount of memory; write bytes, "2GiB" or "2000MB"'
         ) from None
+
+
+_sessions_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -76,16 +80,39 @@ class budget:  # noqa: N801  (used like a function, as torch.no_grad is)
     ) -> None:
         if (activations is None) == (memory is None):
             raise ValueError("remat: give a budget of either activations or memory")
+        sizes = (0 if size is None else as_bytes(size) for size in (activations, memory))
+        self.__setstate__((*sizes, list(plans)))
+
+    def __getstate__(self) -> tuple[int, int, list[str]]:
+        return self._given
+
+    def __setstate__(self, given: tuple[int, int, list[str]]) -> None:
+        """A copy, or what was pickled and loaded, has the same budget and no step yet."""
+        self._given = given
         _C.install_allocator()
-        self._session = _C.Session(
-            0 if activations is None else as_bytes(activations),
-            0 if memory is None else as_bytes(memory),
-            list(plans),
-        )
+        self._last = _C.Session(*given)
+        self._sessions: list[tuple[threading.Thread | None, _C.Session]] = [(None, self._last)]
+
+    def _session(self) -> _C.Session:
+        """This thread's: a session is not thread safe. That of a thread that ended is handed on."""
+        me = threading.current_thread()
+        with _sessions_lock:
+            for index, (owner, session) in enumerate(self._sessions):
+                if owner is me or owner is None or not owner.is_alive():
+                    self._sessions[index] = (me, session)
+                    return session
+            session = _C.Session(*self._given)
+            self._sessions.append((me, session))
+            return session
 
     def __enter__(self) -> "budget":
-        self._session.begin()
+        self._begin()
         return self
+
+    def _begin(self) -> None:
+        settle()
+        self._last = self._session()
+        self._last.begin()
 
     def __exit__(
         self,
@@ -94,54 +121,51 @@ class budget:  # noqa: N801  (used like a function, as torch.no_grad is)
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._session.end()
+            settle()
+            self._session().end()
         except RuntimeError:
             if error is None:  # the user's own error says more
                 raise
 
     def report(self) -> Report:
-        """What became of the steps so far."""
-        return Report(**self._session.report())
+        """What became of the steps so far, of the thread that began one last."""
+        return Report(**self._last.report())
 
     def plan(self) -> str | None:
         """The plan of the last step as JSON (docs/planner.md); None where it had none."""
-        return self._session.plan()
+        return self._last.plan()
 
     def trace(self) -> str | None:
         """The step that was measured last, in the format that `remat plan` reads (docs/planner.md);
         None where none was."""
-        return self._session.trace()
+        return self._last.trace()
 
 
 class _Hooks:
-    """Begins a step whenever the outermost call of a module begins."""
+    """Begins a step whenever the outermost call of a module begins.
+
+    It is found by the module's hooks, and goes with them into a copy or a pickle.
+    """
 
     def __init__(self, model: torch.nn.Module, fit: budget) -> None:
         self.fit = fit
-        self._depth = 0
-        self._handles = [
-            model.register_forward_pre_hook(self._enter),
-            model.register_forward_hook(self._leave, always_call=True),
-        ]
+        self._handle = model.register_forward_pre_hook(self._enter)
 
-    def _enter(self, *_: Any) -> None:
-        self._depth += 1
-        if self._depth == 1 and torch.is_grad_enabled():
-            self.fit._session.begin()
-
-    def _leave(self, *_: Any) -> None:
-        self._depth -= 1
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Hooks":
-        return self  # a copy of the model trains in the same budget
+    def _enter(self, model: torch.nn.Module, _args: Any) -> None:
+        if not torch.is_grad_enabled():
+            return
+        # Counted on the stack: nothing is left of a call that was interrupted, or another thread's.
+        if torch.compiler.is_compiling() or calls_under_way(model) <= 1:
+            self.fit._begin()
 
     def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self.fit._session.end()
+        self._handle.remove()
+        self.fit._session().end()
 
 
-_enabled: "weakref.WeakKeyDictionary[torch.nn.Module, _Hooks]" = weakref.WeakKeyDictionary()
+def _hooks_of(model: torch.nn.Module) -> _Hooks | None:
+    owners = (getattr(hook, "__self__", None) for hook in model._forward_pre_hooks.values())
+    return next((owner for owner in owners if isinstance(owner, _Hooks)), None)
 
 
 def enable(
@@ -154,19 +178,26 @@ def enable(
     """Trains the model in a budget: every call of it begins a step, which ends with the next call.
 
     Takes what :class:`budget` takes and returns one, for its report. Evaluation (no grad) is left
-    alone. A step that fits no budget raises DoesNotFit at the next call. ValueError if the model
-    has a budget already.
+    alone, also on another thread. A step that fits no budget raises DoesNotFit at the next call. A
+    copy of the model, or one that was pickled and loaded, trains in a budget of its own.
+
+    Raises:
+        TypeError: the model is no torch.nn.Module.
+        ValueError: the model has a budget already, and what :class:`budget` raises.
     """
-    if model in _enabled:
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"remat: enable takes a torch.nn.Module, not {type(model).__name__}; around other code "
+            "put `with remat.budget(...)`"
+        )
+    if _hooks_of(model) is not None:
         raise ValueError("remat: the model has a budget already; call remat.disable(model) first")
-    hooks = _Hooks(model, _budget(budget, memory=memory, plans=plans))
-    _enabled[model] = hooks
-    return hooks.fit
+    return _Hooks(model, _budget(budget, memory=memory, plans=plans)).fit
 
 
 def disable(model: torch.nn.Module) -> None:
     """Takes the model's budget off. Does nothing where it has none."""
-    hooks = _enabled.pop(model, None)
+    hooks = _hooks_of(model)
     if hooks is not None:
         hooks.remove()
 

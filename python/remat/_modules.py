@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import nn
+from torch.compiler import is_compiling
 from torch.nn.modules import module as torch_module
 
 from remat import _C
@@ -59,11 +60,15 @@ class ModuleWatch:
             handle.remove()
 
     def _enter(self, module: nn.Module, _args: Any) -> None:
+        if is_compiling():  # compiled code has no state of ours, and records nothing
+            return
         if threading.get_ident() == self._thread:
             self._running.append(module)
             self._tell(self._running)
 
     def _leave(self, module: nn.Module, _args: Any, _result: Any) -> None:
+        if is_compiling():
+            return
         # A module that was called before the watch began also leaves.
         is_known = any(module is running for running in self._running)
         if threading.get_ident() != self._thread or not is_known:

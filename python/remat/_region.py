@@ -4,6 +4,7 @@ from types import TracebackType
 
 from remat import _C
 from remat._modules import Modules, ModuleWatch, paths_of, watch_for
+from remat._open import settle, thread
 from remat.policies import PolicyLike, as_policy
 
 
@@ -56,12 +57,15 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         self._module = module
         self._region: _C.Region | None = None
         self._watch: ModuleWatch | None = None
+        self._outer = 0
 
     def __enter__(self) -> "region":
         if self._region is not None:
             raise RuntimeError(
                 "remat: a region object is entered once; make a new one with remat.region()"
             )
+        settle()
+        self._outer = len(thread.opened)
         self._region = _C.Region(self._policy, self._segments, self._verifies)
         if self._module is not None and self._policy is not None and self._policy.wants_module:
             self._watch = watch_for(self._region, paths_of(self._module))
@@ -76,6 +80,7 @@ class region:  # noqa: N801  (used like a function, as torch.no_grad is)
         if self._watch is not None:
             self._watch.close()
         try:
+            settle(self._outer)
             self._opened().close()
         except Exception:
             # Unless the user's own error says more.

@@ -126,6 +126,23 @@ def as_policy(policy: PolicyLike) -> Policy | None:
     )
 
 
+def picklable(policy: PolicyLike) -> PolicyLike:
+    """The same policy in a form that pickle takes: its text. TypeError where it has none."""
+    if not isinstance(policy, Policy):
+        return policy
+    text = str(policy)
+    try:
+        is_text = str(Policy(text)) == text
+    except ValueError:
+        is_text = False
+    if not is_text:
+        raise TypeError(
+            f"remat: the policy {text} is made of a function and cannot be pickled; give the "
+            "function itself, if it can be"
+        )
+    return text
+
+
 _parsed = lru_cache(maxsize=128)(Policy)  # a region is opened for every layer of every step
 
 
