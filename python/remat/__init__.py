@@ -14,7 +14,7 @@ repeated::
 import torch  # noqa: F401  (loads libtorch before the extension needs it)
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from remat import _C, _saved_objects, _testing, _wrappers, memory, policies  # noqa: F401
+from remat import _C, _pointers, _saved_objects, _testing, _wrappers, memory, policies  # noqa: F401
 from remat._budget import budget, disable, enable
 from remat._C import DoesNotFit, Facts, Policy, __version__
 from remat._checkpoint import checkpoint, checkpoint_sequential
@@ -29,6 +29,7 @@ from remat._verify import verify
 from remat.policies import everything_saveable, keep_ops, nothing_saveable
 
 _saved_objects.keep_identity()
+_pointers.note_exports()
 # Pipelined micro-batches: what one of them still has to read, another's step may change.
 register_optimizer_step_pre_hook(lambda *_: _C.copy_before_a_step())
 

@@ -108,6 +108,11 @@ void open_function(const std::string& name) {
   if (auto* recorder = remat::record::Recorder::current()) recorder->open_function(name);
 }
 
+/// `__dlpack__` calls it.
+void note_exposed(const at::Tensor& tensor) {
+  if (auto* recorder = remat::record::Recorder::current()) recorder->note_exposed(tensor);
+}
+
 PyMethodDef functions[] = {
     {"call_in_region", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_in_region)),
      METH_FASTCALL, "Calls function(*args, **kwargs) in a region."},
@@ -263,6 +268,7 @@ void add_gathering(py::module_& m) {
 }
 
 void add_declarations(py::module_& m) {
+  m.def("note_exposed", &note_exposed, py::arg("tensor"));
   m.def("open_function", &open_function, py::arg("name"));
   m.def("declare_replayable", &remat::record::Operator::declare_replayable, py::arg("name"));
 }

@@ -50,8 +50,8 @@ struct Memory {
   /// The value that autograd keeps as it is, so that plain training, too, forbids to change it.
   tape::ValueId saved = tape::kNone;
   bool resizable = true;  ///< the storage was, when it was first seen
-  /// Its bytes were given to numpy, which makes a storage unresizable, or come from there: what is
-  /// written through an array shows in no counter.
+  /// Its bytes were given to numpy, which makes a storage unresizable, or to DLPack, or come from
+  /// there: what is written through an array shows in no counter.
   bool exposed = false;
   /// The operator that wrote it last runs in a dispatch mode, which lets autograd count the write
   /// when the operator itself has ended.

@@ -242,8 +242,8 @@ void Recorder::settle_balance(Recording& recording, std::vector<std::unique_ptr<
 
 void Recorder::let_go_of_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed) {
   for (const ValueId value : balance_.kept()) {
-    auto& held = recording.held[value];
-    if (held && held->kept_for_now) freed.push_back(std::move(held));
+    const Held* held = recording.find_held(value);
+    if (held != nullptr && held->kept_for_now) freed.push_back(std::move(recording.held[value]));
   }
   balance_.let_go();
 }
@@ -251,6 +251,13 @@ void Recorder::let_go_of_balance(Recording& recording, std::vector<std::unique_p
 void Recorder::verify() {
   const auto lock = recording_->lock();
   if (!recording_->verification) recording_->verification = std::make_unique<Verification>();
+}
+
+void Recorder::note_exposed(const at::Tensor& tensor) {
+  if (failure_ || abandoned_ || !is_this_thread() || kind_of(tensor) != Kind::plain) return;
+  const Pause pause;
+  const auto lock = recording_->lock();
+  if (memories_.knows(tensor)) recording_->memories[memories_.see_again(tensor)].exposed = true;
 }
 
 /// Called from inside its forward, when nothing else of it has run. A declared Function that an

@@ -90,6 +90,9 @@ class Recorder {
   /// From here on, what operators make is fingerprinted and replays are compared with it.
   void verify();
 
+  /// Somebody was given a pointer to the tensor's bytes, and may write them unseen.
+  void note_exposed(const at::Tensor& tensor);
+
   /// The Python autograd.Function of that name, which has just begun, is recorded by what it calls.
   void open_function(std::string_view name);
 
