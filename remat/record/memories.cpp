@@ -5,6 +5,7 @@
 
 #include "remat/memory/memory.h"
 #include "remat/record/arguments.h"
+#include "remat/record/balance.h"
 #include "remat/record/spot.h"
 #include "remat/record/view.h"
 
@@ -192,10 +193,11 @@ BufferId Memories::see_parameter(const at::Tensor& tensor, c10::TensorImpl& para
   return found->second;
 }
 
-/// The buffer of a leaf that the function itself made: by operators, and not as a parameter, whose
-/// storage may be swapped.
+/// The buffer of a leaf that the function itself made by operators. Not of a parameter that sharded
+/// training filled with them.
 BufferId Memories::made_here(const c10::TensorImpl& leaf) const {
-  if (parameter_test != nullptr && parameter_test(leaf)) return kNone;
+  const bool is_declared = parameter_test != nullptr && parameter_test(leaf);
+  if (is_declared && may_be_sharded()) return kNone;
   const auto known = by_storage_.find(leaf.unsafe_storage().unsafeGetStorageImpl());
   if (known == by_storage_.end()) return kNone;
   const Memory& memory = recording_->memories[known->second];

@@ -1,16 +1,20 @@
 """In-place writes, views and aliases that the recorder does see."""
 
+import contextlib
+
 import pytest
 import torch
 import torch.nn.functional as F
 from bitwise import (
     assert_replayed_as_plain,
+    assert_same,
     assert_same_as_plain,
     assert_same_or_loud,
     leaf,
     step_of,
 )
 from live import live_bytes
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import remat
 
@@ -168,3 +172,78 @@ def test_recurrent_net(kind):
         return [y.detach(), x.grad, *(p.grad for p in net.parameters())]
 
     assert_replayed_as_plain(step)
+
+
+def test_foreach_of_tensors_that_agree_where_samples_are_taken(always_recompute):
+    def step(checkpoint):
+        x, y = leaf(20, 20), leaf(20, 20)
+
+        def fn(x, y):
+            first, second = x + 0, x + 0
+            other = torch.zeros(20, 20)
+            other.view(-1)[7] = 1
+            second = second + other * y
+            torch._foreach_mul_([first, second], [y * 1, y * 2])
+            torch._foreach_sigmoid_([first, second])
+            return (first + 2 * second).sin()
+
+        checkpoint(fn, x, y).sum().backward()
+        return [x.grad, y.grad]
+
+    assert_same_as_plain(step)
+
+
+def test_view_in_place_is_no_write(always_recompute):
+    def fn(x):
+        h = x * 2
+        h.t_()
+        h.unsqueeze_(0)
+        return (h.sin() * h).exp()
+
+    x = leaf()
+    y = remat.checkpoint(fn, x)
+    assert remat.stats()["kept_by_reason"]["input"] == 0
+    y.sum().backward()
+    assert_same_as_plain(step_of(fn))
+
+
+def test_clone_of_a_strided_part_is_recomputed(always_recompute):
+    weight = leaf(4, 4).detach()
+
+    def fn(x):
+        h = x @ weight
+        left, right = h.unsafe_chunk(2, 1)
+        left.mul_(right)  # autograd saves a clone of left, whose strides are others
+        return (left + right).sin()
+
+    y = remat.checkpoint(fn, leaf())
+    assert remat.stats()["kept_by_reason"]["unknown"] == 0
+    del y
+    assert_same_as_plain(step_of(fn))
+
+
+class Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.nn.functional.dropout(x * 2, 0.1).sin().exp(),
+        lambda x: (torch.empty_like(x).uniform_() * x).sin().exp(),
+        lambda x: ((x * 2).mul_(3).add_(1) * x).sin().exp(),
+        lambda x: (torch.zeros_like(x).fill_(2) * x).sin().exp(),
+    ],
+)
+def test_dispatch_mode_changes_nothing_of_what_is_held(always_recompute, fn):
+    held = []
+    for mode in (contextlib.nullcontext, Mode):
+        x = leaf(200, 200)
+        torch.manual_seed(0)
+        with remat.region() as region, mode():
+            y = fn(x)
+        held.append(region.held_bytes())
+        y.sum().backward()
+        held.append(x.grad)
+    assert_same(held[:2], held[2:])

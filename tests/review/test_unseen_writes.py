@@ -1,5 +1,6 @@
 """Writes that are no recorded operator: what the tape says of the buffer is not its content."""
 
+import ctypes
 import functools
 import threading
 
@@ -173,3 +174,70 @@ def test_holes_of_a_strided_tensor_are_nobodys_content():
             torch.full((28,), 1e30)
 
     assert_same_as_plain(step_of(fn, after=spoil_the_free_memory))
+
+
+def by_numpy(tensor):
+    return tensor.numpy()
+
+
+def by_numpys_dlpack(tensor):
+    return numpy.from_dlpack(tensor)
+
+
+def by_torchs_dlpack(tensor):
+    return torch.from_dlpack(tensor)
+
+
+def by_pointer(tensor):
+    return (ctypes.c_float * tensor.numel()).from_address(tensor.data_ptr())
+
+
+MAKERS = {
+    "zeros": lambda x: torch.zeros(320),
+    "full": lambda x: torch.full((320,), 2.0),
+    "arange": lambda x: torch.arange(320.0),
+    "rand_like": lambda x: torch.rand_like(x),
+    "clone": lambda x: x.detach().clone(),
+    "sin": lambda x: x.detach().sin(),
+}
+
+
+@pytest.mark.parametrize("by", [by_numpy, by_numpys_dlpack, by_torchs_dlpack, by_pointer])
+@pytest.mark.parametrize("made", MAKERS)
+def test_sparse_write_that_no_sample_shows(always_recompute, made, by):
+    if by is by_pointer and made == "sin":
+        pytest.skip("promised for results of factories alone")
+
+    def step(checkpoint):
+        torch.manual_seed(0)
+        x = leaf(320)
+
+        def fn(x):
+            filled = MAKERS[made](x)
+            array = by(filled)
+            array[2], array[7] = 3.0, 5.0
+            return (x * filled).sin()
+
+        checkpoint(fn, x).sum().backward()
+        return x.grad
+
+    assert_same_as_plain(step)
+
+
+@pytest.mark.parametrize("by", [by_numpy, by_pointer])
+def test_staging_tensor_is_refilled_between_reads(always_recompute, by):
+    def step(checkpoint):
+        x, staging = leaf(320), torch.zeros(320)
+        array = by(staging)
+
+        def fn(x):
+            total = 0
+            for i in range(3):
+                array[7] = float(i)
+                total = total + (x + staging).exp().sin()
+            return total
+
+        checkpoint(fn, x).sum().backward()
+        return x.grad
+
+    assert_same_as_plain(step)
