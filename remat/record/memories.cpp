@@ -280,6 +280,23 @@ BufferId Memories::adopt(const at::Tensor& fresh) {
   return buffer;
 }
 
+void Memories::moved_to(ValueId value, const at::Tensor& tensor) {
+  const BufferId buffer = recording_->tape.value(value).buffer;
+  Memory& memory = recording_->memories[buffer];
+  const bool gone = memory.storage.use_count() == 0 && !memory.is_parameter();
+  const bool whole = tensor.storage().nbytes() == memory.bytes;
+  if (memory.current != value || !gone || !whole || knows(tensor)) return;
+  const auto known = by_storage_.find(memory.storage._unsafe_get_target());
+  const bool alone = known != by_storage_.end() && known->second == buffer && memory.next == kNone;
+  if (!alone) return;
+  by_storage_.erase(known);  // the address may be another's once nobody refers to it
+  memory.storage = weakly(tensor);
+  memory.witnesses.clear();
+  memory.witness(tensor);
+  memory.refresh(*storage_of(tensor));
+  enter(storage_of(tensor), buffer);
+}
+
 void Memories::lose(BufferId buffer) {
   const ValueId before = recording_->memories[buffer].current;
   const Held* held = before == kNone ? nullptr : recording_->find_held(before);

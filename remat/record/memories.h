@@ -30,6 +30,8 @@ class Memories {
   [[nodiscard]] bool is_displaced(tape::BufferId buffer, const at::Tensor& tensor) const;
   /// A buffer that an operator just made.
   tape::BufferId adopt(const at::Tensor& fresh);
+  /// The tensor shows the value, whose storage may be gone: then the tensor's takes its place.
+  void moved_to(tape::ValueId value, const at::Tensor& tensor);
   /// Says that the buffer holds something nobody recorded from here on.
   void lose(tape::BufferId buffer);
   /// Takes the buffer's present state as expected, and `value` as what it holds.

@@ -253,6 +253,13 @@ void Recorder::verify() {
   if (!recording_->verification) recording_->verification = std::make_unique<Verification>();
 }
 
+void Recorder::note_given(const at::Tensor& tensor, tape::SavedId saved) {
+  if (failure_ || abandoned_ || kind_of(tensor) != Kind::plain) return;
+  const auto lock = recording_->lock();
+  const ValueId value = recording_->tape.saved()[saved].value;
+  if (value != kNone) memories_.moved_to(value, tensor);
+}
+
 void Recorder::note_exposed(const at::Tensor& tensor) {
   if (failure_ || abandoned_ || !is_this_thread() || kind_of(tensor) != Kind::plain) return;
   const Pause pause;

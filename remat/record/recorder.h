@@ -90,6 +90,10 @@ class Recorder {
   /// From here on, what operators make is fingerprinted and replays are compared with it.
   void verify();
 
+  /// A backward pass inside the region was given this tensor for a saved value: what it computes from
+  /// it reads that value.
+  void note_given(const at::Tensor& tensor, tape::SavedId saved);
+
   /// Somebody was given a pointer to the tensor's bytes, and may write them unseen.
   void note_exposed(const at::Tensor& tensor);
 

@@ -191,6 +191,9 @@ at::Tensor Handle::recomputed() const {
     tensor = record::view_over(std::move(given.storage), where_.geometry);
     if (given.counter.enabled())
       tensor.unsafeGetTensorImpl()->set_version_counter(given.counter);
+    auto* recorder = record::Recorder::current();
+    if (recorder != nullptr && recorder->recording() == recording_)
+      recorder->note_given(tensor, where_.saved);
   }
   if (where_.cloned) {
     const at::AutoDispatchBelowADInplaceOrView below;
