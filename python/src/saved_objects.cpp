@@ -12,8 +12,9 @@ namespace remat::python {
 
 namespace {
 
-/// The tensor object that forward saved, where `given` is another over the same bytes: SavedVariable
-/// makes one of every tensor with a graph, and of every leaf, that a hook gives back. Else undefined.
+/// The tensor object that forward saved, where `given` is another over the same bytes:
+/// SavedVariable makes one of every tensor with a graph, and of every leaf, that a hook gives back.
+/// Else undefined.
 at::Tensor object_behind(const at::Tensor& given, const saved::GivenObjects& objects) {
   if (!given.defined() || !given.requires_grad()) return {};
   const auto object = objects.behind(given);

@@ -41,7 +41,7 @@ void Recorder::keep_in_place(std::span<const ValueId> writes) {
   for (const Written& written : written_) {
     if (written.statistic) continue;
     const ValueId value = writes[next++];
-    if (written.kept && !written.overwritten && !is_kept_by_policy(value)) 
+    if (written.kept && !written.overwritten && !is_kept_by_policy(value))
       keep(value, written.tensor.storage(), geometry_of(written.tensor));
   }
 }

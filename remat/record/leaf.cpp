@@ -424,8 +424,7 @@ void Recorder::hold_source(const Read& read) {
   } else {
     held.storage = storage;
   }
-  if (recording_->hooked && !held.seen)
-    held.seen = Held::Seen{geometry_of(read.source), 0, 0, 0};
+  if (recording_->hooked && !held.seen) held.seen = Held::Seen{geometry_of(read.source), 0, 0, 0};
   held_bytes_ += held.storage ? held.storage.nbytes() : 0;
   if (verified && parameter.defined())
     recording_->verification->note_parameter(read.value, parameter);

@@ -338,9 +338,9 @@ void Memories::refilled(BufferId buffer, const at::Tensor& tensor, const Held* b
   const bool whole = before != nullptr && before->parameter.defined() &&
                      geometry_of(tensor) == before->seen->geometry;
   const bool same_again =
-      whole && (copy != nullptr
-                    ? shows_the_same(view_over(copy->storage, before->seen->geometry), tensor)
-                    : spot_hash(tensor) == before->seen->hash);
+      whole &&
+      (copy != nullptr ? shows_the_same(view_over(copy->storage, before->seen->geometry), tensor)
+                       : spot_hash(tensor) == before->seen->hash);
   if (!same_again) lose(buffer);
   refresh(buffer);
 }

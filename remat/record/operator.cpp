@@ -32,13 +32,13 @@ constexpr std::array<std::string_view, 6> kUndefined = {
 
 /// Written by users through numpy, DLPack or their own kernels right after creation.
 constexpr std::array<std::string_view, 27> kFactories = {
-    "aten::zeros",         "aten::zeros_like",   "aten::new_zeros",    "aten::ones",
-    "aten::ones_like",     "aten::new_ones",     "aten::full",         "aten::full_like",
-    "aten::new_full",      "aten::clone",        "aten::arange",       "aten::eye",
-    "aten::scalar_tensor", "aten::linspace",     "aten::logspace",     "aten::rand",
-    "aten::rand_like",     "aten::randn",        "aten::randn_like",   "aten::randint",
-    "aten::randint_like",  "aten::randperm",     "aten::tril_indices", "aten::triu_indices",
-    "aten::bernoulli",     "aten::normal",       "aten::_to_copy"};
+    "aten::zeros",         "aten::zeros_like", "aten::new_zeros",    "aten::ones",
+    "aten::ones_like",     "aten::new_ones",   "aten::full",         "aten::full_like",
+    "aten::new_full",      "aten::clone",      "aten::arange",       "aten::eye",
+    "aten::scalar_tensor", "aten::linspace",   "aten::logspace",     "aten::rand",
+    "aten::rand_like",     "aten::randn",      "aten::randn_like",   "aten::randint",
+    "aten::randint_like",  "aten::randperm",   "aten::tril_indices", "aten::triu_indices",
+    "aten::bernoulli",     "aten::normal",     "aten::_to_copy"};
 
 /// In-place operators that write every element and read none first.
 constexpr std::array<std::string_view, 13> kOverwriting = {

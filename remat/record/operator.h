@@ -40,8 +40,8 @@ struct Operator {
   size_t returns = 0;
   std::atomic<Trust> trust = Trust::aten;  ///< declare_replayable changes it
   bool view = false;  ///< returns views of its arguments and writes nothing: geometry, not a node
-  bool foreign = false;   ///< of another namespace than aten
-  bool reshapes = false;  ///< a view that is called in place: counts as a write, and is none
+  bool foreign = false;    ///< of another namespace than aten
+  bool reshapes = false;   ///< a view that is called in place: counts as a write, and is none
   bool undefined = false;  ///< empty and kin: results hold whatever the memory held
   bool factory =
       false;  ///< zeros, clone and kin: users fill the result through pointers nobody can watch

@@ -71,8 +71,7 @@ Location Recorder::locate(const at::Tensor& tensor) {
   if (parameter_of(tensor) != nullptr) return Location::kept(Reason::parameter);
   if (!memories_.knows(tensor))
     return Location::kept(leaf_ == Leaf::none ? Reason::input : Reason::unknown);
-  const BufferId buffer =
-      leaf_ == Leaf::none ? memories_.see(tensor) : memories_.see_again(tensor);
+  const BufferId buffer = leaf_ == Leaf::none ? memories_.see(tensor) : memories_.see_again(tensor);
   if (memories_.is_displaced(buffer, tensor)) return Location::kept(Reason::input);
   const ValueId value = recording_->memories[buffer].current;
   Location location = at_value(tensor, value);
@@ -127,9 +126,9 @@ Location Recorder::on_tape(const at::Tensor& tensor, ValueId value, Reason reaso
   return location;
 }
 
-/// What was made outside is kept by its handle. By the recording, which may need it too, where hooks
-/// of the user's get what the region keeps, which then see it once, and where a custom Function saves
-/// it, whose backward may write it.
+/// What was made outside is kept by its handle. By the recording, which may need it too, where
+/// hooks of the user's get what the region keeps, which then see it once, and where a custom
+/// Function saves it, whose backward may write it.
 Location Recorder::at_source(const at::Tensor& tensor, ValueId value) {
   const BufferId buffer = recording_->tape.value(value).buffer;
   recording_->memories[buffer].saved = value;

@@ -38,8 +38,7 @@ constexpr uint32_t kMostTwists = 64;  ///< from a state that is held: each takes
 void twist(std::array<uint64_t, kNumbers>& block) {
   constexpr size_t kShift = 397;
   for (size_t i = 0; i < kNumbers; ++i) {
-    const uint64_t mixed =
-        (block[i] & 0x80000000U) | (block[(i + 1) % kNumbers] & 0x7FFFFFFFU);
+    const uint64_t mixed = (block[i] & 0x80000000U) | (block[(i + 1) % kNumbers] & 0x7FFFFFFFU);
     block[i] = block[(i + kShift) % kNumbers] ^ (mixed >> 1U) ^ ((mixed & 1U) * 0x9908B0DFU);
   }
 }

@@ -14,7 +14,7 @@ namespace remat::record {
 /// that one is shared and how to get on from it is noted.
 struct Draw {
   at::Generator generator;
-  at::Tensor state;    ///< the generator's, or an older one
+  at::Tensor state;     ///< the generator's, or an older one
   uint32_t twists = 0;  ///< blocks that it went on since that
   /// What a state has besides its block; empty where `state` is the generator's own.
   std::vector<char> rest = {};

@@ -332,7 +332,8 @@ void Recorder::end(const at::RecordFunction& event) {
   try {
     if (!failure_ && leaf_ == Leaf::recorded) end_recorded(event);
     if (!failure_ && leaf_ == Leaf::opaque) end_opaque();
-    if (!failure_ && leaf_ == Leaf::ignored && op_ != nullptr && op_->reshapes) end_reshaping(event);
+    if (!failure_ && leaf_ == Leaf::ignored && op_ != nullptr && op_->reshapes)
+      end_reshaping(event);
   } catch (...) {
     fail(std::current_exception());
   }

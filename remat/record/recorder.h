@@ -90,8 +90,8 @@ class Recorder {
   /// From here on, what operators make is fingerprinted and replays are compared with it.
   void verify();
 
-  /// A backward pass inside the region was given this tensor for a saved value: what it computes from
-  /// it reads that value.
+  /// A backward pass inside the region was given this tensor for a saved value: what it computes
+  /// from it reads that value.
   void note_given(const at::Tensor& tensor, tape::SavedId saved);
 
   /// Somebody was given a pointer to the tensor's bytes, and may write them unseen.
@@ -253,8 +253,7 @@ class Recorder {
   void note_before(Pending& pending) const;
   void settle_pending();
 
-  void give_to_hooks(Recording& recording, size_t hooks,
-                     std::vector<std::unique_ptr<Held>>& freed);
+  void give_to_hooks(Recording& recording, size_t hooks, std::vector<std::unique_ptr<Held>>& freed);
   void settle_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed);
   void let_go_of_balance(Recording& recording, std::vector<std::unique_ptr<Held>>& freed);
   void cut(const Region& region, size_t segments);
@@ -265,7 +264,7 @@ class Recorder {
   std::shared_ptr<Recording> recording_;
   Memories memories_;
   Balance balance_;
-  SharedCopies shared_copies_;  ///< of all regions of the thread
+  SharedCopies shared_copies_;                    ///< of all regions of the thread
   std::vector<std::unique_ptr<Held>> graveyard_;  ///< to be freed without the lock
   std::vector<Region> regions_;
   std::exception_ptr failure_;
@@ -291,7 +290,7 @@ class Recorder {
   std::vector<Overlapped> overlapped_;
   std::vector<Compared> compared_;
   std::vector<Pending> pending_;
-  std::vector<size_t> modes_;  ///< depths of the calls that a dispatch mode is handling
+  std::vector<size_t> modes_;              ///< depths of the calls that a dispatch mode is handling
   std::vector<at::Tensor> counted_later_;  ///< what operators wrote in the outermost of them
   tape::DrawId draw_ = tape::kNone;
   tape::DrawId last_draw_ = tape::kNone;

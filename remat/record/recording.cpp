@@ -148,8 +148,8 @@ void Recording::unpack(Held& entry) {
   const auto here = tensor.reshape(c10::IntArrayRef(geometry.sizes(), geometry.dimensions()));
   auto laid_out = geometry_of(here);
   laid_out.offset = geometry.offset;
-  entry.storage = laid_out == geometry ? storage_as(here, geometry, address)
-                                       : copy_as(here, geometry, address);
+  entry.storage =
+      laid_out == geometry ? storage_as(here, geometry, address) : copy_as(here, geometry, address);
   entry.packed.reset();
 }
 
@@ -313,8 +313,8 @@ void Recording::drop_unneeded(std::span<const ValueId> wanted, const tape::AtHan
   }
 }
 
-std::optional<tape::Tape::Renumbering> Recording::prune(
-    const std::vector<ValueId>& roots, std::vector<std::unique_ptr<Held>>& freed) {
+std::optional<tape::Tape::Renumbering> Recording::prune(const std::vector<ValueId>& roots,
+                                                        std::vector<std::unique_ptr<Held>>& freed) {
   std::vector<ValueId> wanted = unreleased();
   wanted.insert(wanted.end(), roots.begin(), roots.end());
   const auto kept = [&](ValueId value) { return is_kept(value); };

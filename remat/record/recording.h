@@ -29,10 +29,10 @@ struct Held {
     policy,  ///< a policy keeps it
   };
   Why why = Why::source;
-  bool saved = false;  ///< by autograd as well: in plain training, too, nobody may change it
+  bool saved = false;         ///< by autograd as well: in plain training, too, nobody may change it
   bool kept_for_now = false;  ///< by the Balance, until recomputing pays
   bool may_be_given = false;  ///< to a backward, which may write what it is given
-  Span shown;  ///< of a copy and of what will be one: the bytes that operators read
+  Span shown;                 ///< of a copy and of what will be one: the bytes that operators read
   c10::Storage storage;
   WriteWatch watch;  ///< of a copy
   /// Of a copy of a source that may turn out to be unneeded: what it was made of.
@@ -67,7 +67,7 @@ struct SavedState {
   std::atomic<bool> released{false};  ///< the handle is gone; written without a lock
   /// The tensor object that autograd saved, while the program has it.
   c10::weak_intrusive_ptr<c10::TensorImpl> shown{c10::intrusive_ptr<c10::TensorImpl>()};
-  int64_t served_in = kNever;         ///< the graph task that last asked for it
+  int64_t served_in = kNever;  ///< the graph task that last asked for it
 
   static constexpr int64_t kNever = -2;
 };
@@ -77,7 +77,8 @@ class Recording;
 /// A storage for backward. Others may go on using it.
 struct Given {
   c10::Storage storage;
-  c10::VariableVersion counter;  ///< by which they see that it was written; disabled: there are none
+  c10::VariableVersion
+      counter;  ///< by which they see that it was written; disabled: there are none
 };
 
 /// Gives the bytes of saved tensors back. Declared here, since handles ask for it; implemented by
@@ -136,8 +137,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
     return value < held.size() ? held[value].get() : nullptr;
   }
   void hold(tape::ValueId value, Held entry);
-  /// The storage of a held value, of which a copy is held from here on; nothing where it is not as it
-  /// was.
+  /// The storage of a held value, of which a copy is held from here on; nothing where it is not as
+  /// it was.
   std::optional<Given> give_away(tape::ValueId value);
   /// Whether a copy or a policy's value is held, as it was made: it need not be made again.
   [[nodiscard]] bool is_kept(tape::ValueId value) const;

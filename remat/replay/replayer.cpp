@@ -81,7 +81,8 @@ std::optional<record::Given> Replayer::give_away(Recording& recording, SavedId s
   return needed ? recording.give_away(value) : std::nullopt;
 }
 
-/// Null where the value is not cached. One that a backward has written is dropped: it is made again.
+/// Null where the value is not cached. One that a backward has written is dropped: it is made
+/// again.
 Replayer::Cached* Replayer::find_cached(ValueId value) {
   const auto found = cache_.find(value);
   if (found == cache_.end()) return nullptr;
@@ -275,8 +276,7 @@ record::Given Replayer::replay(Recording& recording, SavedId saved, Freed& freed
   hold(recording, others, std::move(made));
   std::move(hand.begin(), hand.end(), std::back_inserter(freed));
   Cached* cached = find_cached(asked.value);
-  return {std::move(storage),
-          cached == nullptr ? c10::VariableVersion() : cached->watch.counter()};
+  return {std::move(storage), cached == nullptr ? c10::VariableVersion() : cached->watch.counter()};
 }
 
 void Replayer::hold(const Recording& recording, std::span<const SavedId> pending, Storages made) {

@@ -45,8 +45,8 @@ void GivenObjects::note(const at::Tensor& object) {
 at::Tensor GivenObjects::behind(const at::Tensor& given) const {
   const auto is_it = [&](const at::Tensor& object) {
     return object.requires_grad() == given.requires_grad() && object.grad_fn() == given.grad_fn() &&
-           object.output_nr() == given.output_nr() && object.has_storage() &&
-           given.has_storage() && object.storage().is_alias_of(given.storage()) &&
+           object.output_nr() == given.output_nr() && object.has_storage() && given.has_storage() &&
+           object.storage().is_alias_of(given.storage()) &&
            record::geometry_of(object) == record::geometry_of(given);
   };
   const auto found = std::find_if(objects_.begin(), objects_.end(), is_it);
@@ -79,12 +79,11 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   auto* recorder = record::Recorder::current();
   const bool by_function =
       recorder != nullptr && recorder->is_in_function() && !is_result_of_function(tensor);
-  const bool as_itself =
-      tensor.is_leaf() || by_function || record::parameter_of(tensor) != nullptr;
+  const bool as_itself = tensor.is_leaf() || by_function || record::parameter_of(tensor) != nullptr;
   kept_ = as_itself ? tensor : tensor.tensor_data();
   version_ = counts_versions(tensor) ? tensor._version() : 0;
-  const bool is_more = by_function && object_test != nullptr &&
-                       object_test(*tensor.unsafeGetTensorImpl());
+  const bool is_more =
+      by_function && object_test != nullptr && object_test(*tensor.unsafeGetTensorImpl());
   if (recorder == nullptr) {
     settle(record::Location::kept(record::Reason::suspended));
   } else if (is_more) {
@@ -171,7 +170,8 @@ void Handle::verify(const c10::Storage& storage) const {
 /// The tensor object that autograd saved, where the program still has it over this storage: a
 /// backward that writes or returns it then does so with the program's own, as in plain training.
 at::Tensor Handle::shown(const c10::Storage& storage) const {
-  // Unless a backward that was given it has used it as scratch: then it is the storage that is right.
+  // Unless a backward that was given it has used it as scratch: then it is the storage that is
+  // right.
   const bool unchanged = kept_.defined() && version_now() == version_;
   if (unchanged) return kept_;
   auto tensor = at::Tensor(where_.state->shown.lock());
@@ -189,8 +189,7 @@ at::Tensor Handle::recomputed() const {
     GivenObjects::note(tensor);
   } else {
     tensor = record::view_over(std::move(given.storage), where_.geometry);
-    if (given.counter.enabled())
-      tensor.unsafeGetTensorImpl()->set_version_counter(given.counter);
+    if (given.counter.enabled()) tensor.unsafeGetTensorImpl()->set_version_counter(given.counter);
     auto* recorder = record::Recorder::current();
     if (recorder != nullptr && recorder->recording() == recording_)
       recorder->note_given(tensor, where_.saved);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <torch/csrc/autograd/saved_variable_hooks.h>
-
 #include <vector>
+
+#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include "remat/record/recorder.h"
 

@@ -13,7 +13,8 @@ namespace remat::saved {
 /// A wrapper taken apart.
 struct Parts {
   std::vector<at::Tensor> tensors;
-  /// All else that it takes to put them together again. Dies with or without the interpreter's lock.
+  /// All else that it takes to put them together again. Dies with or without the interpreter's
+  /// lock.
   std::shared_ptr<void> how;
 };
 

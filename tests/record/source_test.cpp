@@ -180,16 +180,17 @@ TEST(ParameterTest, IsTheSameOneUnderASwappedStorage) {
 }
 
 TEST(ParameterTest, SwappedForOtherNumbersIsLoud) {
-  const auto error = error_in_backward(sum_exp, {leaf({kLarge}), leaf({kLarge}, 2)}, [](const Tensors& in) {
-    in[1].set_data(at::zeros({kLarge}));
-  });
+  const auto error =
+      error_in_backward(sum_exp, {leaf({kLarge}), leaf({kLarge}, 2)},
+                        [](const Tensors& in) { in[1].set_data(at::zeros({kLarge})); });
   EXPECT_NE(error.find("aten::"), std::string::npos) << error;
 }
 
 TEST(ParameterTest, WithoutStorageAtBackwardIsAnErrorThatSaysSo) {
-  const auto error = error_in_backward(sum_exp, {leaf({kLarge}), leaf({kLarge}, 2)}, [](const Tensors& in) {
-    in[1].unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_nbytes(0);
-  });
+  const auto error =
+      error_in_backward(sum_exp, {leaf({kLarge}), leaf({kLarge}, 2)}, [](const Tensors& in) {
+        in[1].unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_nbytes(0);
+      });
   EXPECT_NE(error.find("has no storage when backward recomputes from it"), std::string::npos)
       << error;
 }

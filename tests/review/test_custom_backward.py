@@ -38,7 +38,9 @@ def test_scratch_on_what_others_are_recomputed_from(size, sparsely):
 
         def fn(x):
             h = x @ w
-            return Scratch.apply(h, sparsely) + torch.sigmoid(h).sin()  # which saves its result, not h
+            return (
+                Scratch.apply(h, sparsely) + torch.sigmoid(h).sin()
+            )  # which saves its result, not h
 
         checkpoint(fn, leaf(8, size).detach()).sum().backward()
         return w.grad

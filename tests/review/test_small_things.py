@@ -1,4 +1,4 @@
-"""What a region holds is never more than what plain training keeps, also where tensors are small."""
+"""What a region holds is never more than what plain training keeps, with small tensors too."""
 
 import pytest
 import torch

@@ -1,7 +1,5 @@
 #include "tests/support/compare.h"
 
-#include "remat/record/balance.h"
-
 #include <cstring>
 #include <sstream>
 
@@ -10,6 +8,8 @@
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
+
+#include "remat/record/balance.h"
 
 namespace remat::testing {
 
