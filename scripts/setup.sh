@@ -26,6 +26,7 @@ build|libpcre2-dev|test -e /usr/include/pcre2.h
 build|libutf8proc-dev|test -e /usr/include/utf8proc.h
 build|libcli11-dev|test -e /usr/include/CLI/CLI.hpp
 build|libyaml-cpp-dev|test -e /usr/include/yaml-cpp/yaml.h
+build|libxxhash-dev|test -e /usr/include/xxhash.h
 build|zlib1g-dev|test -e /usr/include/zlib.h
 build|python3|command -v "$PYTHON"
 build|python3-venv|"$PYTHON" -c "import ensurepip"
