@@ -68,6 +68,7 @@ void Recorder::begin_recorded(at::ArrayRef<c10::IValue> arguments) {
     protect(written);
     protect_overlapped(written);
   }
+  if (!written_.empty()) note_beside();
   if (!recording_->profile) return;
   look_what_is_there();
   recording_->profile->operator_begins(counted_bytes());
@@ -306,6 +307,7 @@ NodeId Recorder::record(const at::RecordFunction& event) {
     for (const Read& read : reads_) memories_.note_resizable(read.buffer);
   }
   forget_overlapped();
+  forget_beside();
   const auto& outputs = event.outputs();
   const bool threw = op_->returns > 0 ? outputs.empty() : std::uncaught_exceptions() > exceptions_;
   if (threw || op_->resizes) {
@@ -406,8 +408,13 @@ void Recorder::hold_source(const Read& read) {
   const auto& storage = read.source.storage();
   const bool verified = recording_->verification != nullptr;
   const Span shown = verified ? Span{0, storage.nbytes()} : span_of(read.source);
-  if (Held* held = recording_->find_held(read.value)) return widen(*held, shown, storage);
+  const bool with_grad = c10::GradMode::is_enabled();
+  if (Held* held = recording_->find_held(read.value)) {
+    held->read_with_grad = held->read_with_grad || with_grad;
+    return widen(*held, shown, storage);
+  }
   Held held;
+  held.read_with_grad = with_grad;
   const Memory& memory = recording_->memories[read.buffer];
   const auto parameter = memory.is_parameter() ? at::Tensor(memory.parameter.lock()) : at::Tensor();
   held.shown = shown;
@@ -503,6 +510,20 @@ void Recorder::forget_write(Written& written) {
   }
   const bool same_again = recording_->memories[read.buffer].current == read.value;
   if (same_again && written.parameter) recording_->held[read.value] = std::move(written.parameter);
+}
+
+/// Tensors over other bytes of a storage may share the version counter of what is written: that it
+/// moves is then no change of theirs.
+void Recorder::note_beside() {
+  for (const Written& written : written_) {
+    for (const BufferId buffer : memories_.beside(reads_[written.read].buffer, written.tensor)) {
+      if (recording_->memories[buffer].counters_hold()) beside_.push_back(buffer);
+    }
+  }
+}
+
+void Recorder::forget_beside() {
+  for (const BufferId buffer : beside_) memories_.refresh(buffer);
 }
 
 /// What the operator wrote holds something else in every buffer that has the bytes, but for a

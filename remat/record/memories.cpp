@@ -129,16 +129,24 @@ void Memories::enter(const c10::StorageImpl* storage, BufferId buffer) {
 }
 
 std::vector<BufferId> Memories::overlapped(BufferId buffer, const at::Tensor& tensor) const {
-  std::vector<BufferId> others;
-  const auto found = by_storage_.find(storage_of(tensor));
-  if (found == by_storage_.end()) return others;
-  if (recording_->memories[found->second].next == kNone) return others;
+  return others(buffer, tensor, true);
+}
+
+std::vector<BufferId> Memories::beside(BufferId buffer, const at::Tensor& tensor) const {
+  return others(buffer, tensor, false);
+}
+
+std::vector<BufferId> Memories::others(BufferId buffer, const at::Tensor& tensor,
+                                       bool overlapped) const {
+  std::vector<BufferId> found;
+  const auto head = by_storage_.find(storage_of(tensor));
+  if (head == by_storage_.end() || recording_->memories[head->second].next == kNone) return found;
   const Span shown = span_of(tensor);
-  for (BufferId other = found->second; other != kNone; other = recording_->memories[other].next) {
-    if (other != buffer && recording_->memories[other].window.overlaps(shown))
-      others.push_back(other);
+  for (BufferId other = head->second; other != kNone; other = recording_->memories[other].next) {
+    const bool overlaps = recording_->memories[other].window.overlaps(shown);
+    if (other != buffer && overlaps == overlapped) found.push_back(other);
   }
-  return others;
+  return found;
 }
 
 void Memories::check(BufferId buffer, const at::Tensor& tensor, bool again) {

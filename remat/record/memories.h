@@ -55,6 +55,10 @@ class Memories {
   [[nodiscard]] std::vector<tape::BufferId> overlapped(tape::BufferId buffer,
                                                        const at::Tensor& tensor) const;
 
+  /// The others in its storage that have none of them.
+  [[nodiscard]] std::vector<tape::BufferId> beside(tape::BufferId buffer,
+                                                   const at::Tensor& tensor) const;
+
   /// The current values of buffers that are alive.
   [[nodiscard]] std::vector<tape::ValueId> live_values() const;
   /// Buffers changed their numbers.
@@ -67,6 +71,8 @@ class Memories {
   tape::BufferId add_parameter(const at::Tensor& tensor, c10::TensorImpl& parameter);
   [[nodiscard]] tape::BufferId made_here(const c10::TensorImpl& leaf) const;
   [[nodiscard]] tape::BufferId find(const at::Tensor& tensor) const;
+  [[nodiscard]] std::vector<tape::BufferId> others(tape::BufferId buffer, const at::Tensor& tensor,
+                                                   bool overlapped) const;
   void enter(const c10::StorageImpl* storage, tape::BufferId buffer);
   [[nodiscard]] bool is_gathered_again(const Memory& memory, const at::Tensor& tensor) const;
   tape::BufferId overlapping(const c10::StorageImpl& storage) const;

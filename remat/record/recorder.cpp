@@ -365,6 +365,7 @@ void Recorder::clear_leaf() {
   reads_.clear();
   written_.clear();
   overlapped_.clear();
+  beside_.clear();
   graveyard_.clear();
   compared_.clear();
   draw_ = kNone;

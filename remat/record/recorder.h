@@ -218,6 +218,8 @@ class Recorder {
   void forget_writes();
   void forget_write(Written& written);
   void forget_overlapped();
+  void note_beside();
+  void forget_beside();
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
   void widen(Held& held, Span shown, const c10::Storage& storage);
@@ -288,6 +290,7 @@ class Recorder {
   std::vector<Read> reads_;
   std::vector<Written> written_;
   std::vector<Overlapped> overlapped_;
+  std::vector<tape::BufferId> beside_;  ///< in the storage of what is written, and not written
   std::vector<Compared> compared_;
   std::vector<Pending> pending_;
   std::vector<size_t> modes_;              ///< depths of the calls that a dispatch mode is handling

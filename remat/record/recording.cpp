@@ -41,6 +41,10 @@ bool is_small(const Held& held) {
   return held.parameter.is_cpu() && span_of(held.seen->geometry).bytes() <= kSmall;
 }
 
+bool is_trained(const Held& held) {
+  return held.parameter.defined() && held.parameter.requires_grad() && held.read_with_grad;
+}
+
 std::unique_ptr<Held> held_copy(c10::Storage storage, Span shown) {
   auto copy = std::make_unique<Held>();
   copy->why = Held::Why::copy;
@@ -429,7 +433,7 @@ std::unique_ptr<Held> Recording::copy_of_parameter(ValueId value, SharedCopies& 
 }
 
 bool Recording::is_trained(ValueId value) const {
-  return is_parameter(value) && find_held(value)->parameter.requires_grad();
+  return is_parameter(value) && record::is_trained(*find_held(value));
 }
 
 void Recording::let_go_of_dead_storages() {

@@ -31,6 +31,9 @@ struct Held {
   Why why = Why::source;
   bool saved = false;         ///< by autograd as well: in plain training, too, nobody may change it
   bool kept_for_now = false;  ///< by the Balance, until recomputing pays
+  /// Of a parameter: an operator that autograd differentiates read it, so that an optimizer steps it
+  /// only behind a backward pass.
+  bool read_with_grad = false;
   bool may_be_given = false;  ///< to a backward, which may write what it is given
   Span shown;                 ///< of a copy and of what will be one: the bytes that operators read
   c10::Storage storage;
@@ -57,6 +60,8 @@ struct Held {
 /// staging buffer may be refilled before backward, as it may in plain training.
 bool is_small(const c10::Storage& storage);
 bool is_small(const Held& held);
+/// True iff it is a parameter's that an optimizer steps.
+bool is_trained(const Held& held);
 
 /// What is held of a value of which this is a copy, with that part of it.
 std::unique_ptr<Held> held_copy(c10::Storage storage, Span shown);
