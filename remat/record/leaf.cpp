@@ -93,6 +93,8 @@ bool Recorder::read_argument(const Operator::Argument& argument, bool trains,
   const bool writes = argument.written || (argument.statistic && trains);
   const bool statistic = argument.statistic && trains;
   Memory& memory = recording_->memories[buffer];
+  // Training updates it, and its version counter does not move.
+  if (argument.statistic && memory.met) memory.exposed = true;
   // What was never wholly written is read as it is, whoever filled it.
   if (!writes && !recording_->tape.value(memory.current).defined) memories_.lose(buffer);
   const ValueId value = recording_->memories[buffer].current;
@@ -436,7 +438,18 @@ void Recorder::hold_source(const Read& read) {
   if (verified && parameter.defined())
     recording_->verification->note_parameter(read.value, parameter);
   if (verified) recording_->verification->note_source(read.value, read.source);
+  if (memory.exposed && held.why == Held::Why::source && !parameter.defined())
+    note_all_bytes(read.buffer, storage);
   recording_->hold(read.value, std::move(held));
+}
+
+/// Of a large source that is written through pointers no copy is held: another content is at least
+/// noticed.
+void Recorder::note_all_bytes(BufferId buffer, const c10::Storage& storage) {
+  Memory& memory = recording_->memories[buffer];
+  const uint64_t hash = whole_hash(*storage.unsafeGetStorageImpl());
+  if (hash != 0)
+    memory.birth = std::make_unique<Memory::Birth>(Memory::Birth{memory.current, hash});
 }
 
 /// Another operator reads other bytes of what is held. REQUIRES: they are as they were.

@@ -379,7 +379,11 @@ std::vector<ValueId> Memories::live_values() const {
 void Memories::rebuild() {
   by_storage_.clear();
   by_parameter_.clear();
-  for (Memory& memory : recording_->memories) memory.next = kNone;
+  for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
+    recording_->memories[buffer].next = kNone;
+    // What it held was wanted by nobody; it holds something all the same.
+    if (recording_->memories[buffer].current == kNone) lose(buffer);
+  }
   for (BufferId buffer = 0; buffer < recording_->memories.size(); ++buffer) {
     const Memory& memory = recording_->memories[buffer];
     if (memory.is_parameter()) by_parameter_.emplace(memory.parameter._unsafe_get_target(), buffer);

@@ -65,8 +65,8 @@ struct Memory {
   /// `.data = `).
   c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
 
-  /// What a factory's result held when it was made. A user may since have written it through a
-  /// pointer.
+  /// What a factory's result held when it was made, or a large tensor of numpy's when it was first
+  /// read. A user may since have written it through a pointer.
   struct Birth {
     tape::ValueId value = tape::kNone;
     uint64_t hash = 0;  ///< of all bytes

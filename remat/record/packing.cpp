@@ -17,6 +17,10 @@ void Recorder::pack(Packed& packed, const at::Tensor& tensor) {
   if (leaf_ == Leaf::none) return packed.settle(locate(tensor));
   Pending pending{&packed, tensor, version_of(tensor)};
   if (leaf_ == Leaf::recorded && !written_.empty() && !failure_) note_before(pending);
+  // Hooks around the region get what is about to be overwritten while it is there.
+  const bool goes = pending.before != kNone && recording_->hooked;
+  if (goes && recording_->tape.value(pending.before).producer == kNone)
+    return packed.settle(Location::kept(Reason::input));
   pending_.push_back(std::move(pending));
 }
 

@@ -222,6 +222,7 @@ class Recorder {
   void forget_beside();
   void hold_sources(tape::NodeId node);
   void hold_source(const Read& read);
+  void note_all_bytes(tape::BufferId buffer, const c10::Storage& storage);
   void widen(Held& held, Span shown, const c10::Storage& storage);
   void look_what_is_there();
   void note_made(tape::NodeId node, const Tensors& fresh);

@@ -152,9 +152,12 @@ void Recording::unpack(Held& entry) {
   const auto here = tensor.reshape(c10::IntArrayRef(geometry.sizes(), geometry.dimensions()));
   auto laid_out = geometry_of(here);
   laid_out.offset = geometry.offset;
-  entry.storage =
-      laid_out == geometry ? storage_as(here, geometry, address) : copy_as(here, geometry, address);
   entry.packed.reset();
+  // Hooks may use the tensor for the next that they are asked for.
+  const size_t same = here.is_same(tensor) ? 1 : 0;
+  const bool theirs = tensor.use_count() > 1 + same || tensor.storage().use_count() > 2 - same;
+  entry.storage = laid_out == geometry && !theirs ? storage_as(here, geometry, address)
+                                                  : copy_as(here, geometry, address);
 }
 
 bool Recording::is_packed(ValueId value) const {

@@ -31,8 +31,8 @@ struct Held {
   Why why = Why::source;
   bool saved = false;         ///< by autograd as well: in plain training, too, nobody may change it
   bool kept_for_now = false;  ///< by the Balance, until recomputing pays
-  /// Of a parameter: an operator that autograd differentiates read it, so that an optimizer steps it
-  /// only behind a backward pass.
+  /// Of a parameter: an operator that autograd differentiates read it, so that an optimizer steps
+  /// it only behind a backward pass.
   bool read_with_grad = false;
   bool may_be_given = false;  ///< to a backward, which may write what it is given
   Span shown;                 ///< of a copy and of what will be one: the bytes that operators read

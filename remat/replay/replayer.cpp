@@ -271,7 +271,8 @@ record::Given Replayer::replay(Recording& recording, SavedId saved, Freed& freed
   auto made = run(recording, nodes, wanted, source);
   auto storage = made[asked.value];
   for (ValueId value = 0; value < made.size(); ++value) {
-    if (!held[value] || hand[value]) made[value] = c10::Storage();
+    const bool is_source = recording.tape.value(value).producer == kNone;
+    if (!held[value] || hand[value] || is_source) made[value] = c10::Storage();
   }
   hold(recording, others, std::move(made));
   std::move(hand.begin(), hand.end(), std::back_inserter(freed));
