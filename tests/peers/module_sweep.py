@@ -4,7 +4,8 @@
     python module_sweep.py torch --samples 8
 
 Outputs, gradients of inputs and parameters, buffers (BatchNorm's running statistics) and the random
-state have to be those of the module without a checkpoint.
+state have to be those of the module without a checkpoint; and the bytes behind forward at most
+those, and 1.05 times those of torch's checkpoint.
 """
 
 import argparse
@@ -23,7 +24,8 @@ sys.path[:0] = [str(TESTS), str(TESTS / "peers")]
 import sweep as sweeping  # noqa: E402
 from bits import differences  # noqa: E402
 from implementations import call_plainly, find  # noqa: E402
-from opinfo_sweep import is_inexact, operators_replayed, square  # noqa: E402
+from live import forget_imports, held_by, too_much  # noqa: E402
+from opinfo_sweep import Run, is_inexact, operators_replayed, square  # noqa: E402
 
 DTYPE = torch.float32
 
@@ -36,7 +38,7 @@ def fresh(value):
 
 
 def run(info, sample, checkpoint):
-    """What a training step of a new module gives, by name; and how often the module was called."""
+    """A training step of a new module."""
     torch.manual_seed(3)
     arguments = sample.constructor_input
     module = info.module_cls(*arguments.args, **arguments.kwargs).train()
@@ -48,19 +50,21 @@ def run(info, sample, checkpoint):
         return tree_map(square, module(*args, **kwargs))
 
     torch.manual_seed(4)
-    outputs = tree_flatten(checkpoint(function, *args, **kwargs))[0]
+    outputs, held = held_by(lambda: checkpoint(function, *args, **kwargs))
+    outputs = tree_flatten(outputs)[0]
     roots = [output for output in outputs if is_inexact(output) and output.requires_grad]
     if not roots:
         raise ValueError("no differentiable output")
     leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if is_inexact(leaf)]
     leaves = [leaf for leaf in [*leaves, *module.parameters()] if leaf.requires_grad]
     gradients = torch.autograd.grad(roots, leaves, list(map(weight, roots)), allow_unused=True)
-    return {
+    results = {
         "output": [root.detach() for root in roots],
         "gradient": list(gradients),
         "buffer": {name: buffer.clone() for name, buffer in module.named_buffers()},
         "random state": torch.get_rng_state(),
-    }, len(calls)
+    }
+    return Run(results, len(calls), held)
 
 
 def weight(root):
@@ -70,19 +74,30 @@ def weight(root):
 
 def compare(row, name, info, sample, checkpoint):
     try:
-        expected, again = (run(info, sample, call_plainly)[0] for _ in range(2))
+        expected, again = (run(info, sample, call_plainly) for _ in range(2))
     except Exception as error:
         return row.skip(name, f"plain raises {type(error).__name__}: {str(error)[:80]}")
-    if differences(again, expected):
+    if differences(again.results, expected.results):
         return row.skip(name, "plain does not repeat its bits")
     replayed = operators_replayed()
     try:
-        got, calls = run(info, sample, checkpoint)
-        misses = differences(got, expected)
+        got = run(info, sample, checkpoint)
+        misses = differences(got.results, expected.results)
     except Exception as error:
-        misses, calls = [f"{type(error).__name__}: {str(error)[:400]}"], 0
-    row.judge(name, misses, calls > 1 or operators_replayed() > replayed)
+        misses, got = [f"{type(error).__name__}: {str(error)[:400]}"], Run({}, 0, 0)
+    recomputed = got.calls > 1 or operators_replayed() > replayed
+    heavy = too_much(got.held, expected.held, held_by_torch(info, sample, expected))
+    row.judge(name, misses, recomputed, heavy)
     return None
+
+
+def held_by_torch(info, sample, expected):
+    """Bytes behind forward with torch's checkpoint; None where that is not as plain."""
+    try:
+        got = run(info, sample, find("torch"))
+    except Exception:
+        return None
+    return None if differences(got.results, expected.results) else got.held
 
 
 def sweep_module(info, checkpoint, samples):
@@ -101,6 +116,7 @@ def work(options):
     warnings.filterwarnings("ignore")
     checkpoint = find(options.implementation)
     named = {info.name: info for info in module_db}
+    forget_imports()
     sweeping.work(lambda name: sweep_module(named[name], checkpoint, options.samples))
 
 

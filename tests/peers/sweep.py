@@ -57,25 +57,28 @@ class Row:
         self.passed = 0
         self.recomputed = 0  # of the passed, those for which work was repeated in backward
         self.failed = {}  # why, by case
+        self.heavy = {}  # why, by passed case that holds too many bytes behind forward
         self.skipped = {}
 
     def skip(self, case, why):
         self.skipped[case] = why
 
-    def judge(self, case, misses, recomputed):
+    def judge(self, case, misses, recomputed, heavy=None):
         if misses:
             self.failed[case] = "; ".join(misses)
-        else:
-            self.passed += 1
-            self.recomputed += recomputed
+            return
+        self.passed += 1
+        self.recomputed += recomputed
+        if heavy:
+            self.heavy[case] = heavy
 
 
-def failures(rows):
-    """Why, by entry and case."""
+def failures(rows, kind="failed"):
+    """Why, by entry and case; for kind "heavy" of those that hold too many bytes."""
     return {
         f"{name}, {case}": why
         for name, row in sorted(rows.items())
-        for case, why in row["failed"].items()
+        for case, why in row[kind].items()
     }
 
 
@@ -91,6 +94,7 @@ def summary(rows):
         "cases passed": cases,
         "cases failed": sum(len(row["failed"]) for row in failed),
         "cases recomputed": sum(row["recomputed"] for row in rows.values()),
+        "cases too heavy": sum(len(row["heavy"]) for row in rows.values()),
     }
 
 
@@ -103,4 +107,6 @@ def report(title, make_rows):
     print(f"{title}: {', '.join(f'{key} {n}' for key, n in counts.items())}; {seconds:.0f} s")
     for case, why in failures(rows).items():
         print(f"    FAIL {case}: {why[:300]}")
-    return counts["failed"]
+    for case, why in failures(rows, "heavy").items():
+        print(f"    HEAVY {case}: {why}")
+    return counts["failed"] + counts["cases too heavy"]

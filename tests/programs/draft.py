@@ -6,15 +6,28 @@ import re
 import torch
 import world
 from instruction import CHOICES
-from world import LEAVES, PRELUDE, TENSORS, StopError
+from world import LEAVES, PARTS, PRELUDE, TENSORS, StopError
 
 NUMBERS = ("0.5", "-1.5", "2", "0.25")
 INDENT = "    "
 COPIED = 100  # leaves of this size are below the 64 KiB up to which a region copies what it reads
 
 
+# Hooks hand out other tensors than were saved, copy noise before it is made, and do not notice
+# that a second backward pass gets what the first one wrote over.
+NOT_UNDER_HOOKS = re.compile("Recognizing|Hollow|OwnGradient|MainGradient|rrelu|Scratch|Blot")
+
+
 class RefusedError(Exception):
     """The instruction makes no line here."""
+
+
+def span(tensor):
+    """The addresses of the first and the last byte that the tensor may show."""
+    last = sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size() - 1
 
 
 class Draft:
@@ -36,10 +49,13 @@ class Draft:
         self.catching = 0
         self.open_regions = 0
         self.closed_regions = 0
-        self.held_writes = 0
+        self.lasting_writes = 0
         self.born = set()  # addresses of what the open outermost region made
         self.shared = set()  # addresses of memory that others than torch know
         self.saved = {}  # what autograd saved, by address; alive, so that no address is met again
+        self.spans = []  # first and last address of each tensor that autograd saved
+        self.pinned = set()  # addresses of what hooks of the program keep without a version
+        self.hooks = 0  # of the program around the line
 
     # ---- Lines
 
@@ -52,6 +68,7 @@ class Draft:
 
     def line(self, text):
         """Runs a line and adds it."""
+        self.check(text)
         self.define(re.findall(r"[a-z]\w*", text))
         try:
             exec(text, self.names)
@@ -60,6 +77,10 @@ class Draft:
         except Exception as error:
             raise RefusedError(text) from error
         self.add(text)
+
+    def check(self, text):
+        if self.hooks and NOT_UNDER_HOOKS.search(text):
+            raise RefusedError(text)
 
     def add(self, text):
         self.lines.append(INDENT * self.depth + text)
@@ -99,6 +120,7 @@ class Draft:
         return value
 
     def value(self, expression):
+        self.check(expression)
         self.define(re.findall(r"[a-z]\w*", expression))
         try:
             return eval(expression, self.names)
@@ -158,19 +180,31 @@ class Draft:
 
     @contextlib.contextmanager
     def watch_saved(self):
-        def pack(tensor):
+        def note(tensor):
+            if tensor.layout != torch.strided or world.is_hollow(tensor):
+                return
             storage = tensor.untyped_storage()
             self.saved[storage.data_ptr()] = storage
-            return tensor.clone()
+            self.spans.append(span(tensor))
+            if self.hooks:
+                self.pinned.add(storage.data_ptr())
 
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            yield
+        def pack(tensor):
+            note(tensor)
+            return tensor if world.is_hollow(tensor) else tensor.clone()
+
+        world.watchers.append(note)
+        try:
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                yield
+        finally:
+            world.watchers.remove(note)
 
     def may_write(self, name):
         """Not what autograd has saved, but in reckless programs. And nothing that a closed region
         may have read and holds without a copy: its replay raises an error where plain goes on."""
         address = self.address(self.tensor(name))
-        if address in self.shared:
+        if address in self.shared or address in self.pinned:
             return False  # plain's gradient would be of other values than its forward pass
         is_held = self.is_held(name)
         if is_held and self.closed_regions and address not in self.born:
@@ -179,13 +213,31 @@ class Draft:
             return False
         return self.reckless or address not in self.saved
 
+    def may_write_parts(self, text):
+        """Not what autograd has saved of the storage, nor behind a region, as in may_write."""
+        named = re.findall(r"\b(?:flat|p[012])\b", text)
+        self.define(named)
+        spans = [span(self.tensor(name)) for name in named]
+        free = all(
+            end < first or last < begin for first, last in spans for begin, end in self.spans
+        )
+        return free and not self.closed_regions
+
+    def may_free(self, name):
+        """Whether nobody needs the bytes, and no other name in sight shows them."""
+        address = self.address(self.tensor(name))
+        others = [self.tensor(other) for other in self.in_sight() if other != name]
+        others += filter(torch.is_tensor, self.names.get("effects", []))
+        known = self.saved.keys() | self.shared | set(map(self.address, others))
+        return address not in known and self.may_write(name)
+
     def is_held(self, name):
         """True for what a region holds without a copy."""
         address = self.address(self.tensor(name))
         return self.size > COPIED or address in map(self.address, self.parameters())
 
     def parameters(self):
-        yield from (self.tensor(name) for name in LEAVES)
+        yield from (self.tensor(name) for name in (*LEAVES, *PARTS) if name in self.names)
         for name in world.MODULES:
             if name in self.names:
                 yield from self.tensor(name).parameters()

@@ -2,6 +2,7 @@
 training and that a checkpoint may get wrong."""
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -75,7 +76,7 @@ class Numpy(torch.autograd.Function):
         return torch.from_numpy(ctx.array * 0.5)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @once_differentiable
     def backward(ctx, grad):
         return grad * 0.5 + torch.from_numpy(ctx.array) * 0
 
@@ -120,6 +121,161 @@ class Refusing(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         raise ArithmeticError("refused")
+
+
+class Scratch(torch.autograd.Function):
+    """Computes its gradient in the memory of what it saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return x.cos_().mul_(grad)
+
+
+class Blot(torch.autograd.Function):
+    """Writes two elements of what it saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        slope = x.cos()
+        x.view(-1)[2:8:5] = 7
+        return grad * slope
+
+
+class Prepared(torch.autograd.Function):
+    """Returns as its gradient the tensor that it saved."""
+
+    @staticmethod
+    def forward(ctx, x, gradient):
+        ctx.save_for_backward(gradient)
+        return (x * gradient).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, _):
+        (gradient,) = ctx.saved_tensors
+        return gradient, None
+
+
+class OwnGradient(torch.autograd.Function):
+    """Adds to the gradient of a weight by itself."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        own = (grad * x).sum_to_size(weight.shape)
+        if weight.grad is None:
+            weight.grad = own
+        else:
+            weight.grad.add_(own)
+        return (grad * weight).sum_to_size(x.shape), None
+
+
+class MainGradient(torch.autograd.Function):
+    """Adds to an attribute of a weight."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        weight.main_grad.add_((grad * x).sum_to_size(weight.shape))
+        return (grad * weight).sum_to_size(x.shape), None
+
+
+class Recognizing(torch.autograd.Function):
+    """Gives another gradient if it is not given the very weight that it saved."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        ctx.weight = weight
+        return x * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        own = weight is ctx.weight and type(weight) is type(ctx.weight)
+        factor = 1 if own and getattr(weight, "tag", None) == "own" else 2
+        return (grad * weight * factor).sum_to_size(x.shape), None
+
+
+class FreesInput(torch.autograd.Function):
+    """Needs its argument no more, as what it returns tells it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 2
+        ctx.x, ctx.size = x.detach(), x.untyped_storage().nbytes()
+        ctx.y = y.detach().clone()
+        x.untyped_storage().resize_(0)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        ctx.x.untyped_storage().resize_(ctx.size)
+        ctx.x.copy_(ctx.y * 0.5)
+        return grad * ctx.x.cos()
+
+
+class Hollow(torch.autograd.Function):
+    """Saves a tensor without bytes, which backward gives some."""
+
+    @staticmethod
+    def forward(ctx, x):
+        kept = x.detach() * 1
+        ctx.half = kept * 0.5
+        ctx.save_for_backward(kept)
+        kept.untyped_storage().resize_(0)
+        return x * 2
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (kept,) = ctx.saved_tensors
+        kept.untyped_storage().resize_(kept.numel() * kept.element_size())
+        kept.data.copy_(ctx.half * 2)
+        return grad * kept.cos()
+
+
+class Ignoring(torch.autograd.Function):
+    """Reads only the first of its arguments."""
+
+    @staticmethod
+    def forward(ctx, x, _):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x * 2, None
 
 
 class SeeCalls(TorchFunctionMode):

@@ -12,8 +12,11 @@ SIMPLE = (
     *["shaped", "view", "random", "function", "forget"] * 2,
     *["reduction", "dtype", "out", "fill", "random state", "module", "transform", "effect"],
     *["stop", "call again"],
+    *["part", "part write", "unseen"] * 2,
+    *["alike", "loop", "release"],
 )
 ENCLOSING = (*["call"] * 4, *["scope"] * 2, "around", "branch", "attempt")
+OUTERMOST = (*["call", "scope", "attempt"] * 2, "hooks around")
 BACKWARD = ("everything", "gradient", "backward")
 
 
@@ -57,14 +60,14 @@ def around(body):
 
 
 def outermost(body):
-    enclosing = st.builds(Instruction, st.sampled_from(("call", "scope", "attempt")), picks, body)
+    enclosing = st.builds(Instruction, st.sampled_from(OUTERMOST), picks, body)
     return st.lists(enclosing, min_size=1, max_size=3).map(tuple)
 
 
 programs = st.builds(
     Program,
     forward=outermost(around(around(some(SIMPLE, 5)))),
-    after=some(["change"], 2),
+    after=some(["change", "change", "release"], 2),
     backward=st.builds(
         lambda first: (*first, Instruction("everything", (0, 0, 0, 0))), some(BACKWARD, 3)
     ),

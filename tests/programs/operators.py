@@ -4,6 +4,8 @@ shape where there are such, `{m}` can be multiplied by `a` from the right, `{x}`
 
 import re
 
+from habits import WAYS
+
 POINTWISE = """
 {a}.sin() | {a}.tanh() | {a}.sigmoid() | {a} * {s} | {a} + {s} | -{a} | {a}.relu() | F.gelu({a})
 F.silu({a}) | F.leaky_relu({a}) | {a}.square() | {a}.clone() | {a}.contiguous()
@@ -67,7 +69,8 @@ IN_PLACE = """
 {a}.as_strided_((2, 2), (1, 2)) | {a}.abs_() | {a}.__iadd__({b}) | {a}.__imul__({s})
 F.silu({a}, inplace=True) | F.hardtanh({a}, inplace=True) | F.threshold({a}, 0.1, 0.2, inplace=True)
 {a}.real.mul_({s}) | {a}.imag.zero_() | {a}.fill_diagonal_({s})
-{a}.index_copy_(0, torch.tensor([1]), {b}[:1])
+{a}.index_copy_(0, torch.tensor([1]), {b}[:1]) | refilled({a}, {b}) | {a}.data.mul_({s})
+{a}.data.add_({b}.detach()) | refilled({a}, {a} * {s})
 """
 
 WRITES_OUT = """
@@ -89,7 +92,43 @@ torch.from_numpy({a}.detach().numpy()) | torch.from_numpy({a}.detach().numpy().c
 torch.full_like({a}, {s}) | torch.ones_like({a}) | torch.tensor({a}.tolist())
 torch.from_dlpack({a}.detach())
 torch.frombuffer({a}.detach().numpy().tobytes(), dtype={a}.dtype).view({a}.shape)
-torch.arange({a}.numel()) * {s}
+torch.arange({a}.numel()) * {s} | {a}.detach().clone().requires_grad_()
+attacked({a}, 'data') | attacked({a}, 'no_grad') | attacked({a}, 'detach') | attacked({a}, 'assign')
+"""
+
+MADE = """
+torch.zeros(320) | torch.ones(320) | torch.full((320,), 0.5) | torch.arange(320.0) | torch.rand(320)
+wide({a}.detach()).clone() | torch.zeros(320).copy_(wide({a}.detach())) | torch.empty(320).normal_()
+"""
+
+ALIKE = """
+torch._foreach_sigmoid_ | torch._foreach_tanh_ | torch._foreach_exp_ | torch._foreach_sin_
+torch._foreach_abs_ | lambda pair: torch._foreach_mul_(pair, {s})
+lambda pair: torch._foreach_pow_(pair, 2) | lambda pair: torch._foreach_clamp_max_(pair, 0.1)
+lambda pair: torch._foreach_mul_(pair, [pair[1] * 1, pair[0] * 1])
+lambda pair: torch._foreach_lerp_(pair, [pair[1] * 1, pair[0] * 1], 0.3)
+"""
+
+LOOPS = """
+wandered({a}, 4500, lambda t: torch.zeros_like(t).copy_(t)) | jittered({a}, 20)
+wandered({a}, 10000, lambda t: torch.zeros_like(t).copy_(t)) | drawn_for_nothing({a}, 30)
+wandered({a}, 4500, lambda t: torch.ones_like(t).fill_(2)) | unrolled(checkpoint, {a}, {b}, 4)
+wandered({a}, 9000, lambda t: torch.empty_like(t).normal_()) | jittered({a}, 40)
+wandered({a}, 4500, lambda t: t.clone().copy_(t * 2)) | unrolled(checkpoint, {a}, {b}, 9)
+"""
+
+PARTS = """
+{a} @ p0 | F.linear({a}, p1) | {a} * p2 | torch.tanh({a} @ p1) @ p2 | {a} + p0[0] | p1.tanh()
+torch.addmm(p2, {a}, p0) | torch.tanh(torch.tanh({a} @ p0) @ p2) | stacked({a}, stepping_leaves)
+"""
+
+PART_WRITES = """
+p1.data.mul_({s}) | p0.data.clamp_(-0.5, 0.5) | p2.data.copy_({b}.detach()) | flat.mul_({s})
+flat[:3].mul_({s}) | flat[-3:].zero_() | p1.data.copy_(p1.data / p1.data.norm(dim=0))
+with torch.no_grad(): p1.clamp_(-0.5, 0.5)
+with torch.no_grad(): p2.mul_({s})
+with torch.no_grad(): p0.copy_({b})
+torch.nn.utils.vector_to_parameters(flat * 0.5, [p0, p1])
 """
 
 RANDOM = """
@@ -116,7 +155,13 @@ g0.set_state(torch.Generator().get_state())
 FUNCTIONS = """
 Square.apply({a}) | Sigmoid.apply({a}) | Halve.apply({a}) | Masked.apply({a}) | Numpy.apply({a})
 Flatten.apply({a}) | SplitSetup.apply({a}, {b}) | Halve.apply({a}.clone()) | Square.apply({a}.t())
-Refusing.apply({a})
+Refusing.apply({a}) | Scratch.apply({a} * 2) | narrow(Blot.apply(wide({a}) * 2))
+narrow((lambda t: Blot.apply(t) + t.sigmoid())(wide({a}) * 2))
+(lambda t: Scratch.apply(t) + t.sigmoid())({a} * 2) | Prepared.apply({x}, {x}.detach().tanh())
+(lambda t: effects.append(t) or Prepared.apply({x}, t))(torch.tanh({x}.detach() * 2))
+OwnGradient.apply({a}, scale) | MainGradient.apply({a}, scale) | Recognizing.apply({a}, scale)
+FreesInput.apply({a} * 1.5) | FreesInput.apply({a} * 1.5).sin() | Hollow.apply({a})
+Ignoring.apply({a}, hollow(torch.zeros(4))) | Ignoring.apply({a}, hollow({a}.detach() * 1))
 """
 
 MODULES = """
@@ -154,13 +199,15 @@ hooked({a}).grad_fn.register_prehook(lambda *_: effects.append('prehook'))
 
 AROUND = """
 torch.no_grad() | torch.enable_grad() | torch.autocast('cpu', torch.bfloat16)
-torch.random.fork_rng() | torch.autograd.graph.save_on_cpu()
-torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone) | SeeCalls() | SeeOperators()
+torch.random.fork_rng() | packing('cpu') | packing('clone') | SeeCalls() | SeeOperators()
 torch.backends.mkldnn.flags(enabled=False) | torch.autocast('cpu', enabled=False)
 torch.set_grad_enabled(True) | torch.device('cpu') | torch.profiler.record_function('part')
 torch.autograd.set_multithreading_enabled(False) | torch.autocast('cpu', torch.float16)
 torch.inference_mode() | torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
 """
+
+
+PACKING = "packing('same') | packing('clone') | packing('cpu') | packing('box')"
 
 
 def lines_of(table):
@@ -184,6 +231,14 @@ LINES = {
     "transform": lines_of(TRANSFORMS),
     "effect": lines_of(EFFECTS),
     "around": lines_of(AROUND),
+    "hooks around": lines_of(PACKING),
+    "loop": lines_of(LOOPS),
+    "part": lines_of(PARTS),
+    "part write": lines_of(PART_WRITES),
+    "alike": [f"alike({{a}}, {act})" for act in lines_of(ALIKE)],
+    "unseen": [
+        f'weighed({{a}}, dotted({made}, "{way}"))' for made in lines_of(MADE) for way in WAYS
+    ],
 }
 
 # With one operand, of what a chain is made; what lies between its ends dies at once.
@@ -200,5 +255,6 @@ LINKS = [
         "module",
     )
     for line in LINES[kind]
-    if line.count("{a}") == 1 and not re.search(r"\{[bcm]\}|_\(|inplace|Halve|Refusing", line)
+    if line.count("{a}") == 1
+    and not re.search(r"\{[bcm]\}|_\(|inplace|Halve|Refusing|\{x|effects", line)
 ]

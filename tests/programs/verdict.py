@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import re
 import sys
 import warnings
 
@@ -9,19 +10,28 @@ import torch
 import world
 
 import remat
+from remat import _testing
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bits import same
-from implementations import call_plainly
-from world import Log, is_about_a_change
+from implementations import call_plainly, find
+from live import forget_imports, live_bytes, too_much
+from world import Log, is_about_a_change, is_hollow
+
+forget_imports()  # each program collects garbage a few times
+
+# A function that torch calls again reads what it has freed.
+TORCH_CRASHES = re.compile("free|refilled|hollow", re.IGNORECASE)
+ASKS_WHO_IT_IS = re.compile("Recognizing|OwnGradient|MainGradient")
 
 
 class Run:
     """What a program showed, and the error that ended it."""
 
-    def __init__(self, program, checkpoint, region):
-        self.log = Log()
+    def __init__(self, program, checkpoint=call_plainly, region=contextlib.nullcontext):
+        before = live_bytes()
+        self.log = Log(live_bytes)
         self.error = None
         torch.default_generator.manual_seed(0)
         torch.set_grad_enabled(True)
@@ -30,6 +40,7 @@ class Run:
                 program(checkpoint, region, self.log)
             except Exception as error:
                 self.error = error.with_traceback(None)
+        self.held = None if self.log.held is None else self.log.held - before
 
     @property
     def entries(self):
@@ -51,20 +62,29 @@ def load(source):
     return names["program"]
 
 
-def judge(source, policy=None, segments=None):
+def judge(source, policy=None, segments=None, always=False):
     """What differs from plain, as text; None where nothing does.
 
     Where plain raises because a saved tensor was changed, remat may raise as well, or go on with
-    the values that forward saw: what plain gives when it saves copies as well."""
+    the values that forward saw: what plain gives when it saves copies as well.
+
+    Where nothing differs, it may hold no more bytes behind forward than plain, nor 1.05 times those
+    of torch's checkpoint where that is as plain. `always` is for what it does where it recomputes
+    although that saves nothing, as it may where tensors are this small."""
     program = load(source)
-    plain = Run(program, call_plainly, contextlib.nullcontext)
-    ours = run_with_remat(program, policy, segments)
+    plain = Run(program)
+    with _testing.always_recompute() if always else contextlib.nullcontext():
+        ours = run_with_remat(program, policy, segments)
     if ours.ended_like(plain):
-        return None
+        # Again: what a thread's first region leaves for the next one counts for none.
+        again = None if always else run_with_remat(program, policy, segments)
+        return weigh(again, plain, source, policy) if again and again.held is not None else None
     if plain.error is None or not is_about_a_change(plain.error):
         return difference(ours, plain)
+    if ASKS_WHO_IT_IS.search(source):
+        return None  # copies that hooks hand out are never the parameter itself
     with torch.autograd.graph.saved_tensors_hooks(keep, give):
-        careful = Run(program, call_plainly, contextlib.nullcontext)
+        careful = Run(program)
     if ours.ended_like(careful):
         return None
     raised = ours.error is not None and is_about_a_change(ours.error)
@@ -73,9 +93,16 @@ def judge(source, policy=None, segments=None):
     return difference(ours, careful)
 
 
+def weigh(ours, plain, source, policy):
+    """Why ours holds too many bytes behind forward, as text; None where it does not."""
+    torchs = None if policy or TORCH_CRASHES.search(source) else Run(load(source), find("torch"))
+    bound = torchs.held if torchs and torchs.ended_like(plain) else None
+    return too_much(ours.held, plain.held, bound)
+
+
 def keep(tensor):
     held = tensor.detach()
-    return held, held._version, held.clone()
+    return held, held._version, held if is_hollow(held) else held.clone()
 
 
 def give(saved):

@@ -4,6 +4,7 @@ a user could notice."""
 import contextlib
 
 import functions
+import habits
 import torch
 import torch.nn.functional as F
 
@@ -24,8 +25,15 @@ PRELUDE = {
     "lstm": "made(torch.nn.LSTM, {size}, {size})",
     "gru": "made(torch.nn.GRU, {size}, {size})",
     "attention": "made(torch.nn.MultiheadAttention, {size}, 2)",
+    "scale": "tagged({size})",
+    "flat": "leaf(5, 3 * {size} ** 2).detach()",
+    "p0": "part(flat, 0, {size})",
+    "p1": "part(flat, 1, {size})",
+    "p2": "part(flat, 2, {size})",
+    "stepping_leaves": "stepping({size})",
 }
 LEAVES = ("x0", "x1", "x2")
+PARTS = ("p0", "p1", "p2")  # leaves of the storage of flat
 TENSORS = ("bank", "c0", *reversed(LEAVES))
 MODULES = ("norm", "layer", "watched", "lstm", "gru", "attention")
 
@@ -81,6 +89,10 @@ def watch(module, effects):
     return module
 
 
+def copied(tensor):
+    return None if tensor is None else tensor.clone()
+
+
 def dirty():
     """Overwrites memory that was freed, so that whoever reads it reads something else."""
     for elements in (1, 4, 16, 64, 128):
@@ -88,13 +100,48 @@ def dirty():
         del dirt
 
 
+watchers = []  # functions that are told of each tensor that a hook of a program packs
+
+
+def packing(how):
+    """Hooks as users have them; what they do to a tensor without bytes is nothing."""
+    there, back = PACKINGS[how]
+
+    def pack(tensor):
+        for watcher in watchers:
+            watcher(tensor)
+        return tensor if is_hollow(tensor) else there(tensor)
+
+    return torch.autograd.graph.saved_tensors_hooks(
+        pack,
+        lambda packed: packed if torch.is_tensor(packed) and is_hollow(packed) else back(packed),
+    )
+
+
+PACKINGS = {
+    "same": (lambda tensor: tensor, lambda packed: packed),
+    "clone": (torch.clone, torch.clone),
+    "cpu": (lambda tensor: (tensor.device, tensor.cpu()), lambda packed: packed[1].to(packed[0])),
+    "box": (lambda tensor: [tensor], lambda packed: packed[0]),
+}
+
+
+def is_hollow(tensor):
+    """Whether it has elements and no bytes; operators crash where they read one."""
+    if tensor.layout != torch.strided:
+        return False
+    return tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0
+
+
 def names():
     visible = {
         name: value
-        for name, value in vars(functions).items()
-        if isinstance(value, type) and value.__module__ == functions.__name__
+        for module in (functions, habits)
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__
     }
     own = (StopError, leaf, made, filled, hooked, energy, total, windows, watch, dirty)
+    own += (packing, copied)
     visible.update({value.__name__: value for value in own})
     return visible | {"torch": torch, "F": F, "contextlib": contextlib}
 
@@ -102,10 +149,14 @@ def names():
 class Log:
     """What a run of a program showed, in order."""
 
-    def __init__(self):
+    def __init__(self, measure=None):
         self.entries = []
+        self.measure = measure  # what says how many bytes are live
+        self.held = None  # of them at the end of forward
 
     def __call__(self, label, *values):
+        if label == "forward" and self.measure:
+            self.held = self.measure()
         self.entries.append((label, [seen(value) for value in values]))
 
     def attempt(self, label, act):
@@ -136,5 +187,6 @@ def seen(value):
     graph = value.grad_fn.name() if value.grad_fn is not None else None
     inference = value.is_inference()
     version = None if inference else value._version
+    grad = value.grad.detach().clone() if value.is_leaf and value.grad is not None else None
     with torch.inference_mode(inference):
-        return [*facts, graph, version, value.detach().clone()]
+        return [*facts, graph, version, value.detach().clone(), grad]

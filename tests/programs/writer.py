@@ -9,10 +9,11 @@ import re
 import textwrap
 import warnings
 
+import torch
 import world
 from draft import INDENT, NUMBERS, Draft, RefusedError
 from operators import LINES, LINKS
-from world import LEAVES, PRELUDE, StopError
+from world import LEAVES, PARTS, PRELUDE, StopError
 
 
 def write(program):
@@ -37,7 +38,7 @@ class Writer(Draft):
 
     def one(self, instruction):
         kind, picks = instruction.kind, instruction.picks
-        if kind in LINES and kind != "around":
+        if kind in LINES and kind not in ("around", "hooks around"):
             template = LINES[kind][(picks[0] + 24 * (picks[3] // 12)) % len(LINES[kind])]
             self.templated(kind, template, picks)
         else:
@@ -45,16 +46,41 @@ class Writer(Draft):
 
     def templated(self, kind, template, picks):
         text, a = self.fill_in(template, picks)
-        writes = kind in ("in place", "out") or "_(" in text or "inplace" in text or "Halve" in text
+        writes = self.writes(kind, text)
         if writes and not self.may_write(a):
             raise RefusedError(text)
-        self.held_writes += writes and self.is_held(a)
-        if kind in ("out", "in place", "random state", "effect"):
+        if writes and self.hooks and self.reads_what_it_writes(a, text):
+            raise RefusedError(text)
+        if kind == "part write" and not self.may_write_parts(text):
+            raise RefusedError(text)
+        unseen = "refilled" in text or ".data." in text or kind == "part write"
+        self.lasting_writes += unseen or (writes and self.is_held(a))
+        was_born = self.address(self.tensor(a)) in self.born
+        if kind in ("out", "in place", "random state", "effect", "part write"):
             self.line(text)
         else:
             self.bind(text)
         if "from_" in text and "copy" not in text:
             self.shared.add(self.address(self.tensor(a)))
+        if "refilled" in text and was_born:
+            self.born.add(self.address(self.tensor(a)))
+        if "checkpoint" in text and not self.open_regions:
+            self.closed_regions += 1
+
+    def reads_what_it_writes(self, name, text):
+        """Whether a hook that keeps the very tensor keeps one that the line itself writes."""
+        address = self.address(self.tensor(name))
+        others = set(re.findall(r"\b[vabcx]\w*\d", text)) - {name}
+        tensors = [self.names[other] for other in others if torch.is_tensor(self.names.get(other))]
+        return address in map(self.address, tensors) or len(re.findall(rf"\b{name}\b", text)) > 1
+
+    def writes(self, kind, text):
+        """Whether the line writes the tensor that it is chosen for."""
+        if kind in ("in place", "out"):
+            return True
+        if kind in ("alike", "unseen", "loop", "part", "part write"):
+            return False
+        return any(sign in text for sign in ("_(", "inplace", "Halve"))
 
     def block(self, header, body, context=None):
         """Adds the header with the body below it, as far as the body comes without a StopError."""
@@ -82,7 +108,18 @@ class Writer(Draft):
 
     def around(self, instruction):
         manager = self.choose(LINES["around"], instruction.picks[0])
+        self.hooks += "packing" in manager
         self.block(f"with {manager}:", instruction.body, self.value(manager))
+        self.hooks -= "packing" in manager
+
+    def hooks_around(self, instruction):
+        """Regions inside of hooks of the user."""
+        manager = self.choose(LINES["hooks around"], instruction.picks[0])
+        self.hooks += 1
+        try:
+            self.block(f"with {manager}:", instruction.body, self.value(manager))
+        finally:
+            self.hooks -= 1
 
     def scope(self, instruction):
         self.block("with region():", instruction.body, self.in_region())
@@ -122,6 +159,16 @@ class Writer(Draft):
             self.scopes[-1].remove(name)
             del self.names[name]
 
+    def release(self, instruction):
+        """Frees the bytes of a tensor that nobody needs any more, and forgets it."""
+        own = [name for name in self.scopes[-1] if name.startswith("v")][:-1]
+        name = self.choose(filter(self.may_free, own), instruction.picks[0])
+        self.line(f"free({name})")
+        self.lasting_writes += 1
+        self.add(f"del {name}")
+        self.scopes[-1].remove(name)
+        del self.names[name]
+
     def call(self, instruction):
         """A function of some tensors, and a call of it."""
         picks = instruction.picks
@@ -129,7 +176,7 @@ class Writer(Draft):
         arguments = [self.choose(self.in_sight(), picks[1] + n * picks[2]) for n in range(count)]
         name = self.fresh("f")
         parameters = [self.fresh("a") for _ in arguments]
-        begin, held_writes = len(self.lines), self.held_writes
+        begin, lasting_writes = len(self.lines), self.lasting_writes
         stopped = False
         context = contextlib.nullcontext() if picks[0] % 5 == 4 else self.in_region()
         self.names.update((p, self.tensor(a)) for p, a in zip(parameters, arguments, strict=True))
@@ -148,7 +195,7 @@ class Writer(Draft):
             del self.names[own]
         self.functions.pop()
         exec(textwrap.dedent("\n".join(self.lines[begin:])), self.names)
-        if self.held_writes == held_writes:  # a second call would change what the first region read
+        if self.lasting_writes == lasting_writes:  # a second call would write what others read
             self.functions[-1].append((name, count))
         results = self.add_call(name, arguments, parameters, values, picks)
         if stopped:
@@ -174,6 +221,8 @@ class Writer(Draft):
         """A call of a function that was written before; on no leaf, which it might write."""
         picks = instruction.picks
         values = [name for name in self.in_sight() if name.startswith(("v", "a"))]
+        if self.hooks or self.pinned:
+            raise RefusedError  # it might write what hooks keep, and nobody would notice
         known = [function for scope in self.functions for function in scope]
         name, count = self.choose(known, picks[0])
         arguments = [self.choose(values, picks[1] + n * picks[2]) for n in range(count)]
@@ -221,9 +270,14 @@ class Writer(Draft):
         prelude = [name for name in PRELUDE if name in self.names]
         start = [f"{INDENT}{n} = {PRELUDE[n].format(size=self.size)}" for n in prelude]
         ends = [f"log('end', {', '.join(tensors)}, torch.get_rng_state())"]
-        ends += [f"log('{n}.grad', {n}.grad)" for n in LEAVES]
+        # Of a gradient that a Function prepared, the version is that of whoever else has it.
+        how = "copied({})" if "Prepared" in "".join(self.lines) else "{}"
+        ends += [f"log('{n}.grad', {how.format(f'{n}.grad')})" for n in LEAVES]
         ends += ["log('effects', effects)"] * ("effects" in prelude)
         ends += ["log('g0', g0.get_state())"] * ("g0" in prelude)
+        ends += ["log('scale', scale, scale.main_grad)"] * ("scale" in prelude)
+        ends += ["log('stepped', *stepping_leaves)"] * ("stepping_leaves" in prelude)
+        ends += [f"log('{name}', {name})" for name in PARTS if name in prelude]
         ends += [
             f"log('{n}', *{n}.buffers(), *[p.grad for p in {n}.parameters()])"
             for n in world.MODULES

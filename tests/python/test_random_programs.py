@@ -35,8 +35,8 @@ POLICIES = {
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-@given(programs, st.sampled_from(list(POLICIES)), st.sampled_from([None, 1, 3]))
-def test_random_program(program, policy, segments):
+@given(programs, st.sampled_from(list(POLICIES)), st.sampled_from([None, 1, 3]), st.booleans())
+def test_random_program(program, policy, segments, always):
     source = write(program)
-    why = judge(source, POLICIES[policy], segments)
-    assert why is None, f"{policy}, {segments} segments\n{source}\n{why}"
+    why = judge(source, POLICIES[policy], segments, always)
+    assert why is None, f"{policy}, {segments} segments, always {always}\n{source}\n{why}"
