@@ -92,7 +92,7 @@ void Balance::count_draw(NodeId node) {
 int64_t Balance::cost_of(ValueId source) const {
   const Held* held = recording_->find_held(source);
   const Memory& memory = recording_->memories[recording_->tape.value(source).buffer];
-  const bool saved = memory.saved == source && !memory.exposed;
+  const bool saved = memory.is_saved(source) && !memory.exposed;
   if (held == nullptr || saved || is_trained(*held)) return 0;
   const bool is_copy = held->why == Held::Why::copy;
   return is_copy || is_small(*held) ? static_cast<int64_t>(held->shown.bytes()) : 0;

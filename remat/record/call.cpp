@@ -1,8 +1,11 @@
 #include "remat/record/call.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <sstream>
 
+#include <ATen/ops/from_blob.h>
 #include <c10/util/flat_hash_map.h>
 
 namespace remat::record {
@@ -53,6 +56,17 @@ tape::Geometry decoded(const uint64_t* words) {
   geometry.offset = static_cast<int64_t>(words[1]);
   geometry.extents.assign(words + 2, words + 2 + extents);
   return geometry;
+}
+
+/// The same number in memory that no allocator counts: calls are shared and belong to no region.
+at::Tensor own_number(const at::Tensor& wrapped) {
+  auto bytes = std::make_shared<std::array<char, 16>>();
+  std::memcpy(bytes->data(), wrapped.const_data_ptr(),
+              std::min<size_t>(wrapped.nbytes(), bytes->size()));
+  auto number = at::from_blob(
+      bytes->data(), {}, [bytes](void*) {}, wrapped.options());
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return number;
 }
 
 uint64_t bits_of(double number) {
@@ -226,6 +240,9 @@ std::shared_ptr<const Call> CallBuilder::finish() {
     if (found != known.end() && found->second->key == key_) return found->second;
   }
   auto call = std::make_shared<Call>(draft_);
+  for (c10::IValue& argument : call->plain) {
+    if (argument.isTensor()) argument = own_number(argument.toTensor());
+  }
   call->op = draft_.target->name;
   call->random = draft_.target->seeded;
   call->arguments = printed(*draft_.target, draft_.plain, draft_.slots);

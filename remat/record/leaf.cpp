@@ -420,7 +420,7 @@ void Recorder::hold_source(const Read& read) {
   const Memory& memory = recording_->memories[read.buffer];
   const auto parameter = memory.is_parameter() ? at::Tensor(memory.parameter.lock()) : at::Tensor();
   held.shown = shown;
-  if (!parameter.defined() && is_small(storage) && memory.saved != read.value) {
+  if (!parameter.defined() && is_small(storage) && !memory.is_saved(read.value)) {
     held.why = Held::Why::copy;
     held.original = c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl());
     held.storage = shared_copies_.copy_of(storage, shown);

@@ -49,7 +49,8 @@ struct Memory {
   bool met = false;  ///< the storage came from outside; no operator of the region made it
   /// The value that autograd keeps as it is, so that plain training, too, forbids to change it.
   tape::ValueId saved = tape::kNone;
-  bool resizable = true;  ///< the storage was, when it was first seen
+  std::weak_ptr<void> saved_by;  ///< lives as long as a handle that keeps it
+  bool resizable = true;         ///< the storage was, when it was first seen
   /// Its bytes were given to numpy, which makes a storage unresizable, or to DLPack, or come from
   /// there: what is written through an array shows in no counter.
   bool exposed = false;
@@ -91,6 +92,10 @@ struct Memory {
     return is_parameter() && parameter._unsafe_get_target()->requires_grad();
   }
 
+  /// True iff autograd keeps the value as it is, and still wants it.
+  [[nodiscard]] bool is_saved(tape::ValueId value) const {
+    return saved == value && !saved_by.expired();
+  }
   /// True iff the storage lies where it did and no counter moved.
   [[nodiscard]] bool is_intact(const c10::StorageImpl& at) const;
   /// True iff no known counter moved.

@@ -13,6 +13,17 @@ using tape::kNone;
 using tape::NodeId;
 using tape::ValueId;
 
+namespace {
+
+/// What all handles that keep a value share while one of them lives.
+std::shared_ptr<void> wanted_by(std::weak_ptr<void>& handles) {
+  auto shared = handles.lock();
+  if (!shared) handles = shared = std::make_shared<char>();
+  return shared;
+}
+
+}  // namespace
+
 void Recorder::pack(Packed& packed, const at::Tensor& tensor) {
   if (leaf_ == Leaf::none) return packed.settle(locate(tensor));
   Pending pending{&packed, tensor, version_of(tensor)};
@@ -107,11 +118,14 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   const bool kept = is_kept_by_policy(value);
   const Memory& memory = recording_->memories[facts.buffer];
   // A name may still take the decision back: then the recording keeps the value, not the handle.
-  if (kept) recording_->held[value]->saved = true;
+  auto wanted = kept ? wanted_by(recording_->held[value]->saved_by) : nullptr;
   const bool decided = !(memory.told && memory.current == value);
   const bool by_recording = recording_->hooked || is_in_function();
-  if (kept && decided && !by_recording) return Location::kept(Reason::policy);
-  auto location = on_tape(tensor, value, kept ? Reason::policy : Reason::recomputed);
+  auto location = kept && decided && !by_recording
+                      ? Location::kept(Reason::policy)
+                      : on_tape(tensor, value, kept ? Reason::policy : Reason::recomputed);
+  location.wanted = std::move(wanted);
+  if (location.saved == kNone) return location;
   location.state->pack = pack;
   location.as_object = kept && decided && !recording_->hooked;
   location.state->shown = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
@@ -135,14 +149,20 @@ Location Recorder::on_tape(const at::Tensor& tensor, ValueId value, Reason reaso
 /// Function saves it, whose backward may write it.
 Location Recorder::at_source(const at::Tensor& tensor, ValueId value) {
   const BufferId buffer = recording_->tape.value(value).buffer;
-  recording_->memories[buffer].saved = value;
+  Memory& memory = recording_->memories[buffer];
+  if (memory.saved != value) memory.saved_by.reset();
+  memory.saved = value;
+  auto wanted = wanted_by(memory.saved_by);
   if (auto copy = recording_->let_go_of_copy(value)) graveyard_.push_back(std::move(copy));
-  const bool is_there = recording_->memories[buffer].current == value;
+  const bool is_there = memory.current == value;
   const bool by_recording = recording_->hooked || is_in_function();
-  if (!by_recording || !is_there || recording_->whole) return Location::kept(Reason::input);
-  hold_source({buffer, value, tensor, version_of(tensor)});
-  auto location = on_tape(tensor, value, Reason::input);
-  location.as_object = !recording_->hooked;
+  auto location = Location::kept(Reason::input);
+  if (by_recording && is_there && !recording_->whole) {
+    hold_source({buffer, value, tensor, version_of(tensor)});
+    location = on_tape(tensor, value, Reason::input);
+    location.as_object = !recording_->hooked;
+  }
+  location.wanted = std::move(wanted);
   return location;
 }
 

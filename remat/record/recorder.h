@@ -27,11 +27,12 @@ struct Location {
   tape::SavedId saved = tape::kNone;  ///< kNone: keep the tensor, for this reason
   /// Reason::policy with a `saved`: the recording keeps the value, and may yet drop it.
   Reason reason = Reason::unknown;
-  SavedState* state = nullptr;  ///< where it is recomputed, to be told that the handle is gone
-  uint64_t spot = 0;            ///< of the elements, where it is recomputed
-  tape::Geometry geometry;      ///< likewise
-  bool as_object = false;       ///< the handle keeps the tensor object as well
-  bool cloned = false;          ///< autograd saved a clone of that, which may lie otherwise
+  SavedState* state = nullptr;   ///< where it is recomputed, to be told that the handle is gone
+  uint64_t spot = 0;             ///< of the elements, where it is recomputed
+  tape::Geometry geometry;       ///< likewise
+  std::shared_ptr<void> wanted;  ///< see Memory::saved_by
+  bool as_object = false;        ///< the handle keeps the tensor object as well
+  bool cloned = false;           ///< autograd saved a clone of that, which may lie otherwise
 
   static Location kept(Reason why) {
     Location location;

@@ -92,7 +92,7 @@ void Recording::copy_before_a_step() {
     const auto lock = recording->lock();
     if (recording->open || recording->unreleased().empty()) continue;
     for (ValueId value = 0; value < recording->held.size(); ++value) {
-      const bool saved = recording->memories[recording->tape.value(value).buffer].saved == value;
+      const bool saved = recording->memories[recording->tape.value(value).buffer].is_saved(value);
       if (!recording->is_trained(value) || saved || !is_small(*recording->held[value])) continue;
       if (auto copy = recording->copy_of_parameter(value, copies))
         freed.push_back(std::exchange(recording->held[value], std::move(copy)));
@@ -375,7 +375,7 @@ std::unique_ptr<Held> Recording::original_of_copy(ValueId value) const {
   auto original = c10::Storage(entry.original.lock());
   if (!original || memory.current != value || !memory.is_intact(*original.unsafeGetStorageImpl()))
     return nullptr;
-  const bool saved = memory.saved == value && !memory.exposed;
+  const bool saved = memory.is_saved(value) && !memory.exposed;
   // Nobody else has it, but for this reference: then to hold a small part is less.
   const bool only_ours = original.use_count() == 1;
   const bool part = 2 * entry.shown.bytes() <= original.nbytes();
@@ -410,7 +410,7 @@ std::unique_ptr<Held> Recording::copy_if_it_may_change(ValueId value, SharedCopi
   const Held& entry = *held[value];
   const Memory& memory = memories[tape.value(value).buffer];
   const bool can_run_again = tape.value(value).producer != kNone;
-  const bool saved = entry.saved || memory.saved == value;
+  const bool saved = !entry.saved_by.expired() || memory.is_saved(value);
   if (entry.why == Held::Why::copy || can_run_again || saved || !is_small(entry)) return nullptr;
   if (is_trained(value)) return nullptr;  // changes when an optimizer steps: copy_before_a_step
   if (entry.parameter.defined()) return copy_of_parameter(value, copies);

@@ -29,7 +29,8 @@ struct Held {
     policy,  ///< a policy keeps it
   };
   Why why = Why::source;
-  bool saved = false;         ///< by autograd as well: in plain training, too, nobody may change it
+  /// By autograd as well, while this lives: in plain training, too, nobody may change it then.
+  std::weak_ptr<void> saved_by;
   bool kept_for_now = false;  ///< by the Balance, until recomputing pays
   /// Of a parameter: an operator that autograd differentiates read it, so that an optimizer steps
   /// it only behind a backward pass.
