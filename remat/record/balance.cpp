@@ -48,10 +48,29 @@ bool Balance::is_better_kept(ValueId value) {
   const bool again = saved_values_[value];
   saved_values_[value] = true;
   if (!again) dropped_ += tape.buffer_bytes(tape.value(value).buffer);
+  const int64_t held_before = held_;
   count_sources_of(value);
+  constexpr size_t kFew = 256;  // with more, each is little beside the others
+  if (held_ > held_before && tape.saved().size() <= kFew) dropped_ = bytes_wanted();
   if (dropped_ >= held_ || may_be_sharded()) return false;
   if (!again) kept_.push_back(value);
   return true;
+}
+
+/// Bytes of the values that autograd saved and whose graph still lives.
+int64_t Balance::bytes_wanted() const {
+  const auto& tape = recording_->tape;
+  std::vector<bool> counted(tape.values(), false);
+  int64_t bytes = 0;
+  for (tape::SavedId id = 0; id < tape.saved().size(); ++id) {
+    const ValueId value = tape.saved()[id].value;
+    const bool wanted = value != kNone && !recording_->saved[id].released &&
+                        tape.value(value).producer != kNone && !counted[value];
+    if (!wanted) continue;
+    counted[value] = true;
+    bytes += tape.buffer_bytes(tape.value(value).buffer);
+  }
+  return bytes;
 }
 
 /// Adds what the value's operators read from outside and draw, where nothing before needed it.
@@ -101,7 +120,7 @@ int64_t Balance::cost_of(ValueId source) const {
 bool Balance::pays_in_the_end() const {
   int64_t held = held_states_;
   for (const ValueId source : sources_) held += cost_of(source);
-  return dropped_ >= held;
+  return bytes_wanted() >= held;
 }
 
 void Balance::renumber(const tape::Tape::Renumbering& left) {

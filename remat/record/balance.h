@@ -32,6 +32,7 @@ class Balance {
  private:
   void count_sources_of(tape::ValueId value);
   void count_draw(tape::NodeId node);
+  [[nodiscard]] int64_t bytes_wanted() const;
   [[nodiscard]] int64_t cost_of(tape::ValueId source) const;
 
   Recording* recording_ = nullptr;

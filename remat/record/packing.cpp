@@ -131,6 +131,8 @@ Location Recorder::at_value(const at::Tensor& tensor, ValueId value) {
   location.state->shown = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
   if (is_repeatable(value)) location.spot = spot_hash(tensor);
   if (!kept && !recording_->whole && !always_recompute()) keep_for_now(value);
+  Held* held = recording_->find_held(value);
+  if (held != nullptr && held->kept_for_now) location.wanted = wanted_by(held->saved_by);
   return location;
 }
 
