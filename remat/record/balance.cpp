@@ -52,7 +52,10 @@ bool Balance::is_better_kept(ValueId value) {
   count_sources_of(value);
   constexpr size_t kFew = 256;  // with more, each is little beside the others
   if (held_ > held_before && tape.saved().size() <= kFew) dropped_ = bytes_wanted();
-  if (dropped_ >= held_ || may_be_sharded()) return false;
+  // A small region decides at its end, when it is known which graphs live.
+  constexpr int64_t kSmallRegion = 16 << 10;
+  const bool pays = dropped_ >= held_ && (held_ == 0 || dropped_ > kSmallRegion);
+  if (pays || may_be_sharded()) return false;
   if (!again) kept_.push_back(value);
   return true;
 }

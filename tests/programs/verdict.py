@@ -77,8 +77,9 @@ def judge(source, policy=None, segments=None, always=False):
         ours = run_with_remat(program, policy, segments)
     if ours.ended_like(plain):
         # Again: what a thread's first region leaves for the next one counts for none.
-        again = None if always else run_with_remat(program, policy, segments)
-        return weigh(again, plain, source, policy) if again and again.held is not None else None
+        weighed = policy is None and not always  # a policy may ask to keep what plain does not
+        again = run_with_remat(program, policy, segments) if weighed else None
+        return weigh(again, plain, source) if again and again.held is not None else None
     if plain.error is None or not is_about_a_change(plain.error):
         return difference(ours, plain)
     if ASKS_WHO_IT_IS.search(source):
@@ -93,11 +94,14 @@ def judge(source, policy=None, segments=None, always=False):
     return difference(ours, careful)
 
 
-def weigh(ours, plain, source, policy):
+FEW_BYTES = 2048  # what a program's values take that are wanted only while its region is open
+
+
+def weigh(ours, plain, source):
     """Why ours holds too many bytes behind forward, as text; None where it does not."""
-    torchs = None if policy or TORCH_CRASHES.search(source) else Run(load(source), find("torch"))
+    torchs = None if TORCH_CRASHES.search(source) else Run(load(source), find("torch"))
     bound = torchs.held if torchs and torchs.ended_like(plain) else None
-    return too_much(ours.held, plain.held, bound)
+    return too_much(ours.held - FEW_BYTES, plain.held, bound)
 
 
 def keep(tensor):
