@@ -111,9 +111,9 @@ def keep(tensor):
 
 def give(saved):
     """What plain would use, but for a tensor that was changed: kernels write noise and statistics
-    into what is saved already, which is no change."""
+    into what is saved already, which is no change. A backward may write what it is given."""
     held, version, copy = saved
-    return held if held._version == version else copy
+    return held if held._version == version else copy.clone()
 
 
 def run_with_remat(program, policy, segments):
